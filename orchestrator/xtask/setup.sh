@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# Sourced by ./quickstart and ./test: makes this machine ready, installing what is missing of packages.txt. Debian and Ubuntu by apt;
-# elsewhere it says what to install. `setup_machine tests` also brings what tests on several nodes need: servers of the distribution, none
-# of which is started here, now or at the next boot, and from PyPI, into private directories, MPICH, Ansible, moto and DFTracer.
+# Sourced by ./quickstart, ./two-clusters and ./test: makes this machine ready, installing what is missing of packages.txt. Debian and Ubuntu
+# by apt; elsewhere it says what to install. `setup_machine lab` also brings what nodes on this machine need, `setup_machine tests` what all
+# tests need: servers of the distribution, none of which is started here, now or at the next boot, and from PyPI, into private directories,
+# MPICH, Ansible, moto and DFTracer.
 
 # Whether one of the things that a package is needed for is here. Administrators' programs may not be on PATH of others.
 is_here() {
@@ -12,13 +13,17 @@ is_here() {
     esac
 }
 
-# What is missing: the Debian packages in the array `packages`, their services in `units`. With `tests` also for the tests.
+# What is missing: the Debian packages in the array `packages`, their services in `units`. With `lab` also for nodes on this machine, with
+# `tests` for these and the tests.
 missing_packages() {
     packages=() units=()
     local when package what unit alternatives alternative found missing
     while read -r when package what; do
         what=${what%%#*}
-        [ "$when" = build ] || [ "$when" = "${1:-build}" ] || continue
+        case "${1:-build}:$when" in
+        *:build | lab:lab | tests:lab | tests:tests) ;;
+        *) continue ;;
+        esac
         unit='' missing=''
         for alternatives in $what; do
             case "$alternatives" in

@@ -124,14 +124,26 @@ for (const table of document.querySelectorAll("table")) {
   tools.append(told);
   box.before(tools);
 }
-// A box that has nothing to scroll needs no stop of the Tab key.
+// A box that has nothing to scroll needs no stop of the Tab key; above one that is wider than the page stands that it scrolls.
+const hints = new Map();
 const scrollable = new ResizeObserver((entries) => {
   for (const { target } of entries) {
-    if (target.scrollWidth > target.clientWidth || target.scrollHeight > target.clientHeight) target.tabIndex = 0;
+    const wide = target.scrollWidth > target.clientWidth;
+    hints.get(target).hidden = !wide;
+    if (wide || target.scrollHeight > target.clientHeight) target.tabIndex = 0;
     else if (document.activeElement !== target) target.removeAttribute("tabindex");
   }
 });
-for (const box of document.querySelectorAll(".scroll")) scrollable.observe(box);
+for (const box of document.querySelectorAll(".scroll")) {
+  const hint = document.createElement("p");
+  hint.className = "hint";
+  hint.hidden = true;
+  hint.textContent = "wider than the page: scroll sideways \u2192";
+  const tools = box.previousElementSibling?.classList.contains("tools") ? box.previousElementSibling : box;
+  tools.before(hint);
+  hints.set(box, hint);
+  scrollable.observe(box);
+}
 // Sorts a table on a click on a heading, or Enter or Space on it: numbers by size, texts in natural order, empty cells last.
 for (const table of document.querySelectorAll("table")) {
   const heads = [...table.querySelectorAll("th")];

@@ -179,6 +179,7 @@ fn make(runs: usize, dir: &Utf8Path) -> usize {
             outcome: Outcome::Succeeded,
             records: None,
             manifest: None,
+            not_again: None,
         });
     }
     fs::copy(&path, dir.join("journal.jsonl")).expect("journal.jsonl");

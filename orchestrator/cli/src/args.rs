@@ -48,51 +48,85 @@ impl From<LogLevel> for LevelFilter {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Write a campaign file from a few answers: what to measure, where, with which programs
+    /// Write a campaign file from a few answers
+    ///
+    /// What to measure, where, and with which programs is asked for, or given as options.
     Init(InitArgs),
-    /// Show what would run, where, for how long, and the space it needs, without starting anything
+    /// Show what would run, for how long, at what price, in what space
+    ///
+    /// Nothing is started.
     Plan(PlanArgs),
     /// Run a campaign, or what remains of it, and write its report
     Run(RunArgs),
     /// Show the progress of a campaign
     Status(StatusArgs),
-    /// Show a campaign in a browser of this machine: progress, what runs where, costs, failures, the report; nothing can be changed there
+    /// Show a campaign in a browser of this machine
+    ///
+    /// Progress, what runs where, costs, failures, the report; nothing can be changed there.
     Serve(ServeArgs),
-    /// Explain why a run or a point is where it is: what was tried, what came of it, what happens next
+    /// Explain why a run or a point is where it is
+    ///
+    /// What was tried, what came of it, what happens next.
     Explain(ExplainArgs),
-    /// Check the files of a campaign, and repair what can be repaired without guessing
+    /// Check the files of a campaign, and repair what needs no guess
     Fsck(FsckArgs),
     /// Rebuild a campaign's report
     Report(ReportArgs),
-    /// Show how often the intervals that cvc prints hold, and how often the comparisons of a campaign call equal things different
+    /// Show how often the intervals that cvc prints hold
+    ///
+    /// And how often the comparisons of a campaign call equal things different.
     Calibrate(CalibrateArgs),
-    /// Compare sites, campaigns or saved baselines: what differs around the programs, and each quantity with a verdict
+    /// Compare sites, campaigns or baselines, each quantity with a verdict
+    ///
+    /// Begins with what differs around the programs.
     Compare(CompareArgs),
-    /// Advise which site, mapping and checkpoint setting to take, by time, cost and storage, and what to measure next
+    /// Advise which machines, mapping and checkpoint setting to take
+    ///
+    /// By time, cost and storage, and what to measure next.
     Advise(AdviseArgs),
-    /// Import what others measured as a campaign: a CSV table, a description of tables, or a report of ReFrame
+    /// Import what others measured as a campaign
+    ///
+    /// A CSV table, a description of tables, or a report of ReFrame.
     Import(ImportArgs),
-    /// Export a campaign for others: flat tables with a schema (CSV, Parquet), a Process Run Crate (RO-Crate), or an artefact (BagIt)
+    /// Export a campaign as tables, RO-Crate or artefact
+    ///
+    /// Flat tables with a schema (CSV, Parquet), a Process Run Crate (RO-Crate), or an artefact (BagIt).
     Export(ExportArgs),
-    /// Compare a paper's printed tables with what its own inputs give and with what was measured here
+    /// Compare a paper's printed tables with its inputs and own runs
+    ///
+    /// With what its own inputs give, and with what was measured here.
     Reproduce(ReproduceArgs),
-    /// Predict checkpoints at any mapping, process count or class from observed ones
+    /// Predict checkpoints that were not run from those that were
+    ///
+    /// At any mapping, process count or class; with the interval between checkpoints that loses least.
     Predict(PredictArgs),
-    /// Show the zones of a checkpoint image, or of all images of a directory or campaign
+    /// Show the zones of checkpoint images
+    ///
+    /// Of one file, or of all images of a directory or campaign.
     Image(cvc_image_show::command::ImageArgs),
-    /// Show who wrote what, when and in which pattern in a trace of Darshan, strace or DFTracer; findings; what differs between two
+    /// Show who wrote what, when and in which pattern, from a trace
+    ///
+    /// Of Darshan, strace or DFTracer; with findings, and what differs between two.
     Trace(TraceArgs),
-    /// Install what a campaign needs on the machines of a site, and record it in the campaign's cvc.lock
+    /// Install what a campaign needs on the machines of a site
+    ///
+    /// And record it in the campaign's cvc.lock.
     Install(InstallArgs),
-    /// End everything that a campaign runs on its sites, and release what it has in clouds
+    /// End what a campaign runs, and release what it has in clouds
     Down(DownArgs),
-    /// Find and remove what campaigns left in a cloud, by its tags alone
+    /// Find and remove what campaigns left in a cloud, by its tags
     Sweep(SweepArgs),
-    /// Ask a cloud for the current prices of the instances of a campaign, for `cvc plan` and budgets
+    /// Ask a cloud for the prices of the instances of a campaign
+    ///
+    /// For `cvc plan` and budgets.
     Prices(PricesArgs),
-    /// Show what is installed, what is missing, what cannot be done without it, and how to fix it
+    /// Show what is installed, what is missing, and how to fix it
+    ///
+    /// With what cannot be done without it.
     Doctor(DoctorArgs),
-    /// Print the JSON Schema of campaign files, of application descriptors, or of what `cvc predict --json` prints
+    /// Print the JSON Schema of a kind of file
+    ///
+    /// Of campaign files, of application descriptors, or of what `cvc predict --json` prints.
     Schema {
         /// The kind of file
         #[arg(value_enum, default_value = "campaign")]
@@ -103,9 +137,13 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the reference of all commands as Markdown (docs/cli.md)
+    /// Print the reference of all commands as Markdown (docs/cli.md), or write a manual page of each
     #[command(hide = true)]
-    Reference,
+    Reference {
+        /// Write manual pages (cvc.1, cvc-run.1, …) into this directory instead
+        #[arg(long, value_name = "DIR")]
+        man: Option<Utf8PathBuf>,
+    },
     /// Start and watch the processes of one run (cvc itself uses it)
     #[command(hide = true)]
     Shepherd,
@@ -153,7 +191,7 @@ pub enum InitSite {
 
 #[derive(Args)]
 pub struct InitArgs {
-    /// Campaign file to write; the campaign is named after it
+    /// Campaign file to write; the campaign is named after it, and `campaign.toml` after its program or directory
     #[arg(default_value = "campaign.toml")]
     pub file: Utf8PathBuf,
     /// What to measure
@@ -191,6 +229,18 @@ pub struct InitArgs {
     /// A program of your own instead; its descriptor is written to apps/ beside the campaign file
     #[arg(long, value_name = "PATH")]
     pub program: Option<Utf8PathBuf>,
+    /// Arguments of --program, in one word of the shell, as in "--size 100 --in box.in"
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    pub args: Option<String>,
+    /// A file that --program reads from its working directory, where every run gets a copy of it; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub input: Vec<String>,
+    /// Run --program once, for a minute at most, and learn from its output how it shows success and steps; on a terminal cvc asks
+    #[arg(long = "try", conflicts_with = "no_try")]
+    pub try_it: bool,
+    /// Do not run it, and do not ask
+    #[arg(long)]
+    pub no_try: bool,
     /// Size of the problem: a workload of all applications
     #[arg(long)]
     pub class: Option<String>,
@@ -245,11 +295,26 @@ pub struct PlanArgs {
     /// Print the plan as JSON; the same file and seed give the same bytes on every machine
     #[arg(long)]
     pub json: bool,
+    /// With --json: also what is expected, of time, space and money; that depends on the day, the prices and this machine
+    #[arg(long, requires = "json")]
+    pub estimates: bool,
+    /// Show the points and sites that cost or last least first, instead of in the order of the file
+    #[arg(long, value_name = "BY")]
+    pub sort: Option<SortBy>,
     /// Show every run in its order, not only the points
     #[arg(long)]
     pub runs: bool,
     #[command(flatten)]
     pub selection: SelectionArgs,
+}
+
+/// What a plan's points and sites are sorted by.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortBy {
+    /// US dollars; what is not known comes last
+    Cost,
+    /// Time of a run, and of a site
+    Time,
 }
 
 /// The points that a command is limited to.
@@ -282,6 +347,9 @@ pub struct RunArgs {
     /// Try runs again that have failed for good
     #[arg(long)]
     pub retry_failed: bool,
+    /// Go on where the first runs all fail in the same way, and try again what failed at once
+    #[arg(long)]
+    pub keep_going: bool,
     #[command(flatten)]
     pub selection: SelectionArgs,
     /// Begin no run that would probably end after this time, as in 90m or 2h; the rest is left for the next `cvc run`
@@ -823,12 +891,16 @@ pub struct PredictArgs {
     /// Time of the program without checkpoints, as in 3000s, 50m or 2h [default: as observed with as many processes]
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub app_time: Option<f64>,
-    /// Mean time between failures of the whole job (that of a node, divided by the nodes), as in 30m, 24h or 30d; gives the interval between checkpoints
+    /// Mean time between failures of the whole job (that of a node, divided by the nodes), as in 30m, 24h or 30d; gives the interval between
+    /// checkpoints, and what the run then takes on average
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub mtbf: Option<f64>,
-    /// The same of one node: that of the job is a part of it for each node of the setting
+    /// The same of one node, as in 200d or 5y: that of the job is this, divided by the nodes of the setting
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true, conflicts_with = "mtbf")]
     pub mtbf_node: Option<f64>,
+    /// Time from a failure until the program computes again, as in 3m [default: as long as a checkpoint takes]
+    #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
+    pub restart_time: Option<f64>,
     /// Show all quantities, every model that was fitted with its parameters, and the runs behind each number
     #[arg(long)]
     pub detail: bool,
@@ -887,6 +959,9 @@ pub struct DoctorArgs {
     pub file: Option<Utf8PathBuf>,
     #[command(flatten)]
     pub which: Which,
+    /// Show each known hazard of MPI and DMTCP with its reason, and what cvc sets against it
+    #[arg(long)]
+    pub hazards: bool,
     /// Take a small checkpoint and restart it, with each MPI library that is found, on one node and over two
     #[arg(long)]
     pub probe: bool,

@@ -1,13 +1,20 @@
 //! Shows the progress of a campaign: a progress bar on a terminal, plain lines elsewhere, JSON events on request.
 
-use crate::output::{self, note, tell_json};
+use crate::{
+    output::{self, note, tell_json},
+    text::{paragraph, shown},
+};
 use cvc_controller::observe::{Observer, Progress};
+use cvc_core::ids::RunId;
 use cvc_core::outcome::Outcome;
 use cvc_core::point::{Point, Repeat};
 use cvc_core::units::counted;
 pub use cvc_core::units::duration;
 use cvc_sites::install::{InstallEvent, TaskResult};
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 /// The factors that tell points apart, so that lines stay short.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +88,7 @@ pub fn observer(json: bool, varying: Varying, expected_s: f64) -> Box<dyn Observ
     } else {
         Box::new(Lines {
             varying,
-            current: String::new(),
+            under_way: UnderWay::default(),
             number: 0,
             total: 0,
             pace: Pace::new(expected_s),
@@ -184,19 +191,70 @@ fn repeat(repeat: Repeat) -> String {
     }
 }
 
-fn outcome(outcome: &Outcome, wall_s: f64, retry: bool) -> String {
-    match outcome {
-        Outcome::Succeeded => format!("ok, {}", duration(wall_s)),
+/// How a run ended, and below that, of a failed one, where its output is; nothing of other events.
+fn outcome(progress: &Progress) -> Option<String> {
+    let Progress::RunFinished {
+        outcome,
+        wall_s,
+        retry,
+        not_again,
+        output,
+        ..
+    } = progress
+    else {
+        return None;
+    };
+    Some(match outcome {
+        Outcome::Succeeded => format!("ok, {}", duration(*wall_s)),
         Outcome::Failed { cause, detail } => {
             let cause = serde_json::to_value(cause)
                 .ok()
                 .and_then(|v| v.as_str().map(str::to_owned))
                 .unwrap_or_default();
-            format!(
-                "FAILED ({cause}): {detail}{}",
-                if retry { "; trying again" } else { "" }
-            )
+            let next = match not_again {
+                Some(why) => format!("; {why}"),
+                None if *retry => "; trying again".to_owned(),
+                None => String::new(),
+            };
+            let output = output
+                .as_ref()
+                .map(|file| format!("\n  output: {}", shown(file)))
+                .unwrap_or_default();
+            format!("FAILED ({cause}): {detail}{next}{output}")
         }
+    })
+}
+
+/// The runs under way in a few words.
+#[derive(Default)]
+struct UnderWay(HashMap<RunId, String>);
+
+impl UnderWay {
+    /// Takes in that a run began; its words, if this is what the event tells.
+    fn begin(&mut self, progress: &Progress, varying: &Varying) -> Option<String> {
+        let Progress::RunStarted {
+            run,
+            point,
+            repeat: r,
+            attempt,
+            ..
+        } = progress
+        else {
+            return None;
+        };
+        let again = if *attempt > 1 {
+            format!(", attempt {attempt}")
+        } else {
+            String::new()
+        };
+        let words = format!("{}, {}{again}", varying.show(point), repeat(*r));
+        self.0.insert(run.clone(), words.clone());
+        Some(words)
+    }
+
+    /// The words of a run that has ended; its identifier if it was not heard of.
+    fn end(&mut self, run: &RunId) -> String {
+        self.0.remove(run).unwrap_or_else(|| format!("run {run}"))
     }
 }
 
@@ -305,6 +363,19 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
             "point {point}: {reason}; {} not needed",
             counted(*not_needed, "run")
         ),
+        Progress::FailedAlike {
+            site,
+            points,
+            attempts,
+            left,
+            ..
+        } => format!(
+            "site {site} begins no more runs: {} at {} failed in the same way, and none has succeeded; {} {} not begun",
+            counted(attempts, "attempt"),
+            counted(points, "point"),
+            counted(left, "run"),
+            if *left == 1 { "is" } else { "are" }
+        ),
         Progress::Stopping { now: false } => {
             "stopping after the run under way; Ctrl-C again stops at once".into()
         }
@@ -330,7 +401,7 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
 /// Plain lines on standard error.
 struct Lines {
     varying: Varying,
-    current: String,
+    under_way: UnderWay,
     number: u64,
     total: u64,
     pace: Pace,
@@ -354,31 +425,24 @@ impl Observer for Lines {
                     )),
                 }
             }
-            Progress::RunStarted {
-                point,
-                repeat: r,
-                attempt,
-                ..
-            } => {
-                let again = if *attempt > 1 {
-                    format!(", attempt {attempt}")
-                } else {
-                    String::new()
-                };
-                self.current = format!("{}, {}{again}", self.varying.show(point), repeat(*r));
+            Progress::RunStarted { .. } => {
+                self.under_way.begin(progress, &self.varying);
             }
-            Progress::RunFinished {
-                outcome: o,
-                wall_s,
-                retry,
-                ..
-            } => {
+            Progress::RunFinished { run, retry, .. } => {
                 self.number += u64::from(!retry);
                 let left = duration(self.pace.left_s());
-                let ended = outcome(o, *wall_s, *retry);
+                let ended = outcome(progress).unwrap_or_default();
+                // the output of a failed run stands below
+                let (ended, output) = ended
+                    .split_once('\n')
+                    .map_or((&*ended, String::new()), |(ended, output)| {
+                        (ended, format!("\n{output}"))
+                    });
                 note(format_args!(
-                    "[{}/{}] {}: {ended} (about {left} left)",
-                    self.number, self.total, self.current
+                    "[{}/{}] {}: {ended} (about {left} left){output}",
+                    self.number,
+                    self.total,
+                    self.under_way.end(run)
                 ));
             }
             other => {
@@ -394,7 +458,10 @@ impl Observer for Lines {
 struct Bar {
     bar: output::Bar,
     varying: Varying,
+    under_way: UnderWay,
     current: String,
+    number: u64,
+    total: u64,
     failed: u64,
     pace: Pace,
 }
@@ -407,7 +474,10 @@ impl Bar {
         Self {
             bar,
             varying,
+            under_way: UnderWay::default(),
             current: String::new(),
+            number: 0,
+            total: 0,
             failed: 0,
             pace: Pace::new(expected_s),
         }
@@ -441,19 +511,13 @@ impl Observer for Bar {
                     .set_template("{bar:16.green/dim} {pos}/{len} {elapsed} · {wide_msg}");
                 self.bar.set_length(*runs);
                 self.bar.set_position(*done);
+                (self.total, self.number) = (*runs, *done);
             }
-            Progress::RunStarted {
-                point,
-                repeat: r,
-                attempt,
-                ..
-            } => {
-                let again = if *attempt > 1 {
-                    format!(", attempt {attempt}")
-                } else {
-                    String::new()
-                };
-                self.current = format!("{}, {}{again}", self.varying.show(point), repeat(*r));
+            Progress::RunStarted { .. } => {
+                self.current = self
+                    .under_way
+                    .begin(progress, &self.varying)
+                    .unwrap_or_default();
                 self.message("");
             }
             Progress::Stage { stage, .. } => self.message(stage),
@@ -465,18 +529,22 @@ impl Observer for Bar {
                 ..
             }) => self.bar.set_message(&format!("{task} · {host}")),
             Progress::RunFinished {
+                run,
                 outcome: o,
-                wall_s,
                 retry,
                 ..
             } => {
-                if matches!(o, Outcome::Failed { .. }) {
-                    self.failed += u64::from(!retry);
-                    self.bar.println(&format!(
-                        "{}: {}",
-                        self.current,
-                        outcome(o, *wall_s, *retry)
-                    ));
+                self.number += u64::from(!retry);
+                self.failed += u64::from(!retry && matches!(o, Outcome::Failed { .. }));
+                let told = format!(
+                    "[{}/{}] {}: {}",
+                    self.number,
+                    self.total,
+                    self.under_way.end(run),
+                    outcome(progress).unwrap_or_default()
+                );
+                for line in told.lines() {
+                    self.bar.println(&paragraph("", line));
                 }
                 self.bar.advance(u64::from(!retry));
                 self.message("");

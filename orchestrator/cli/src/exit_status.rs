@@ -36,6 +36,8 @@ pub enum ExitStatus {
     Differs = 13,
     /// A comparison could not tell, and `--gate` asked it to.
     CannotTell = 14,
+    /// A plan needs more time, memory, space or money than there is.
+    NotEnough = 15,
     /// The user interrupted the command.
     Interrupted = 130,
     /// The reader of the output is gone, as in `cvc status | head`: what a shell reports of a program that SIGPIPE ended.
@@ -44,7 +46,7 @@ pub enum ExitStatus {
 
 impl ExitStatus {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Done,
         Self::Internal,
         Self::Usage,
@@ -60,6 +62,7 @@ impl ExitStatus {
         Self::OverBudget,
         Self::Differs,
         Self::CannotTell,
+        Self::NotEnough,
         Self::Interrupted,
         Self::Unread,
     ];
@@ -87,6 +90,7 @@ impl ExitStatus {
             Self::OverBudget => "the budget does not pay for more runs",
             Self::Differs => "something that is compared differs",
             Self::CannotTell => "of something that is compared nothing can be told",
+            Self::NotEnough => "a plan needs more time, memory, space or money than there is",
             Self::Interrupted => "interrupted",
             Self::Unread => "nobody reads the output, as in `cvc status | head`",
         }

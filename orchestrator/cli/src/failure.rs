@@ -11,7 +11,7 @@ use cvc_session::SessionError;
 use cvc_sites::error::CampaignError;
 use cvc_sites::install::InstallError;
 use miette::{Diagnostic, LabeledSpan, MietteHandlerOpts, NamedSource, ReportHandler};
-use std::process::ExitCode;
+use std::{ops::Range, process::ExitCode};
 
 /// Why a command ends without having done its work.
 #[derive(Debug)]
@@ -264,12 +264,9 @@ impl Failure {
                         hint = error.hint,
                         "{message}"
                     );
-                    let source =
-                        NamedSource::new(error.path.display().to_string(), error.text.to_string());
-                    let label = error
-                        .span
-                        .clone()
-                        .map(|s| LabeledSpan::new_with_span(None, s));
+                    let (text, span) = shortened(&error.text, error.span.clone());
+                    let source = NamedSource::new(error.path.display().to_string(), text);
+                    let label = span.map(|s| LabeledSpan::new_with_span(None, s));
                     note(in_the_form_of_all(
                         &Placed {
                             message,
@@ -284,7 +281,9 @@ impl Failure {
             }
             Self::Campaign(error) => {
                 let status = match &error {
-                    CampaignError::Run(RunError::Store(_)) => ExitStatus::Store,
+                    CampaignError::Run(RunError::Store(_) | RunError::Input(_)) => {
+                        ExitStatus::Store
+                    }
                     CampaignError::Run(
                         RunError::Host(_)
                         | RunError::Crew(_)
@@ -310,7 +309,7 @@ impl Failure {
                     CampaignError::Run(RunError::Broken(_)) => Some(session_log::how_to_report()),
                     CampaignError::Run(RunError::Store(error)) => store_hint(error),
                     CampaignError::Run(
-                        RunError::Shepherd { .. } | RunError::Area(_) | RunError::Render(_) | RunError::Descriptor { .. },
+                        RunError::Shepherd { .. } | RunError::Area(_) | RunError::Render(_) | RunError::Descriptor { .. } | RunError::Input(_),
                     )
                     | CampaignError::Site { .. }
                     | CampaignError::Slurm(_)
@@ -355,6 +354,57 @@ impl Failure {
     }
 }
 
+/// Most bytes of a line of an excerpt that are shown before and after the beginning of what is wrong.
+const SHOWN_BEFORE: usize = 240;
+const SHOWN_AFTER: usize = 120;
+
+/// The text with its long lines cut around the place, and the place in it.
+fn shortened(text: &str, span: Option<Range<usize>>) -> (String, Option<Range<usize>>) {
+    const CUT: char = '…';
+    let is_long = |line: &str| line.len() > SHOWN_BEFORE + SHOWN_AFTER;
+    if !text.lines().any(is_long) {
+        return (text.to_owned(), span);
+    }
+    let mut shown = String::new();
+    let mut place = None;
+    let mut begin = 0;
+    for line in text.split_inclusive('\n') {
+        let end = begin + line.len();
+        let at = span
+            .as_ref()
+            .filter(|s| (begin..end).contains(&s.start) || s.start == end && end == text.len())
+            .map(|s| s.start - begin);
+        let content = line.trim_end_matches(['\n', '\r']);
+        let (from, to) = if is_long(content) {
+            let at = at.unwrap_or(0).min(content.len());
+            // the whole beginning, as long as it fits: then the column is that of the file
+            let from = if at <= SHOWN_BEFORE {
+                0
+            } else {
+                content.floor_char_boundary(at - SHOWN_AFTER)
+            };
+            (from, content.floor_char_boundary(at + SHOWN_AFTER))
+        } else {
+            (0, content.len())
+        };
+        if from > 0 {
+            shown.push(CUT);
+        }
+        if let (Some(at), Some(span)) = (at, &span) {
+            let start = shown.len() + at.clamp(from, to) - from;
+            let length = span.len().min((to - from) - (at.clamp(from, to) - from));
+            place = Some(start..start + length);
+        }
+        shown.push_str(&content[from..to]);
+        if to < content.len() {
+            shown.push(CUT);
+        }
+        shown.push_str(&line[content.len()..]);
+        begin = end;
+    }
+    (shown, place)
+}
+
 /// Gives a message of miette the form that all messages of cvc have: `error: WHERE: WHAT`, and `hint:` for what to do.
 fn in_the_form_of_all(text: &str) -> String {
     let mut is_head = true;
@@ -376,4 +426,35 @@ fn one_line(status: ExitStatus, message: &str, hint: Option<&str>) -> ExitCode {
         note(format!("  hint: {hint}"));
     }
     status.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+
+    #[test]
+    fn long_lines_are_cut_around_the_place_and_short_ones_are_not() {
+        let short = "a = 1\nb = 2\n";
+        assert_eq!(shortened(short, Some(6..7)), (short.to_owned(), Some(6..7)));
+        let long = format!("a = 1\nb = \"{}\"\nc = 3\n", "x".repeat(1_000_000));
+        let (text, span) = shortened(&long, Some(10..1_000_012));
+        assert!(
+            text.len() < 1000
+                && text.starts_with("a = 1\nb = \"xxx")
+                && text.ends_with("…\nc = 3\n")
+        );
+        let span = span.expect("a place");
+        assert!(span.start == 10 && text[span].chars().all(|c| c == '"' || c == 'x'));
+        // far along the line, and not at the beginning of a letter
+        let wide = format!("a = [{}oops]\n", "\"ä\", ".repeat(100_000));
+        let at = wide.find("oops").expect("there");
+        let (text, span) = shortened(&wide, Some(at..at + 4));
+        assert_eq!(&text[span.expect("a place")], "oops");
+        assert!(text.len() < 1000, "{}", text.len());
+        assert_eq!(shortened(&wide, None).1, None);
+        // at the end of the text
+        let end = wide.trim_end().len();
+        let (text, span) = shortened(wide.trim_end(), Some(end..end));
+        assert_eq!(span, Some(text.len()..text.len()));
+    }
 }

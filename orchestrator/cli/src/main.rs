@@ -5,6 +5,7 @@ mod command;
 mod display;
 mod exit_status;
 mod failure;
+mod help;
 mod internal_error;
 mod machine;
 mod output;
@@ -13,13 +14,16 @@ mod signals;
 mod text;
 
 use crate::{exit_status::ExitStatus, failure::Failure};
-use clap::Parser;
+use clap::FromArgMatches;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let _failpoints = cvc_os::disk::failpoints();
     cvc_os::proc::heed_children();
-    let arguments = match args::Arguments::try_parse() {
+    let arguments = match help::command()
+        .try_get_matches()
+        .and_then(|matches| args::Arguments::from_arg_matches(&matches))
+    {
         Ok(arguments) => arguments,
         Err(usage) => return show_usage(&usage),
     };

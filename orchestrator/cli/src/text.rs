@@ -35,12 +35,21 @@ pub fn table<'a>(header: impl IntoIterator<Item = &'a str>, free: &[&str]) -> co
     table
 }
 
+/// Terminals that say that they are narrower do not know how wide they are, columns.
+const LEAST_WIDTH: u16 = 20;
+
+/// The width of the terminal; `None` if standard output is not one, or does not say it.
+pub fn terminal_width() -> Option<usize> {
+    comfy_table::Table::new()
+        .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
+        .width()
+        .filter(|width| *width >= LEAST_WIDTH)
+        .map(usize::from)
+}
+
 /// Indents text and, on a terminal, wraps it between words.
 pub fn paragraph(indent: &str, text: &str) -> String {
-    let width = comfy_table::Table::new()
-        .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
-        .width();
-    wrap(indent, text, width.map(usize::from))
+    wrap(indent, text, terminal_width())
 }
 
 fn wrap(indent: &str, text: &str, width: Option<usize>) -> String {

@@ -213,6 +213,7 @@ fn walk(runs: usize, shape: Shape) {
         shepherd: Vec::new(),
         node_program: "cvc-node".into(),
         retry_failed: false,
+        keep_going: true,
         only: None,
         last_block: None,
         until: None,
@@ -310,6 +311,7 @@ fn write(entries: usize, path: &Utf8Path) {
                 outcome: Outcome::Succeeded,
                 records,
                 manifest: Some("0123456789abcdef".to_owned()),
+                not_again: None,
             },
         ] {
             let entry = journal.append(event).unwrap_or_else(|e| panic!("{e}"));

@@ -1,8 +1,9 @@
 //! Progress of a campaign under way, for a progress bar, plain lines, or JSON events.
 
+use camino::Utf8PathBuf;
 use cvc_core::ids::{PointId, RunId};
 
-use cvc_core::outcome::Outcome;
+use cvc_core::outcome::{Cause, Outcome};
 
 use cvc_core::panics::panic_if_asked;
 
@@ -79,6 +80,32 @@ pub enum Progress {
         wall_s: f64,
         /// Whether it will be tried again.
         retry: bool,
+        /// Why not, although the campaign allows it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        not_again: Option<String>,
+        /// The file with what the program said of its failure.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        output: Option<Utf8PathBuf>,
+    },
+    /// The first runs of a site failed in the same way, and none has succeeded: the site begins no more in this session.
+    FailedAlike {
+        /// Which site.
+        site: String,
+        /// The cause of the last one.
+        cause: Cause,
+        /// What was seen of it.
+        detail: String,
+        /// Points at which runs failed in this way.
+        points: u64,
+        /// Attempts that failed in this way.
+        attempts: u64,
+        /// Runs that are not begun.
+        left: u64,
+        /// The last run that failed.
+        run: RunId,
+        /// The file with what its program said.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        output: Option<Utf8PathBuf>,
     },
     /// A run was cut off together with its controller; it is repeated.
     Recovered {

@@ -3,7 +3,7 @@
 use crate::{ids::hex_prefix, paths, store::StoreError};
 use camino::{Utf8Path, Utf8PathBuf};
 use include_dir::Dir;
-use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::path::PathBuf;
 
 /// Number of hexadecimal digits of the digest in a directory's name.
@@ -47,12 +47,13 @@ fn is_whole(files: &Dir<'_>, directory: &Utf8Path) -> bool {
 /// sites may share a cache.
 pub fn replace_directory(new: &Utf8Path, place: &Utf8Path) {
     let exchanged = || {
-        renameat2(
-            AT_FDCWD,
+        // `nix` has it for the GNU C library alone
+        renameat_with(
+            CWD,
             new.as_std_path(),
-            AT_FDCWD,
+            CWD,
             place.as_std_path(),
-            RenameFlags::RENAME_EXCHANGE,
+            RenameFlags::EXCHANGE,
         )
         .is_ok()
     };

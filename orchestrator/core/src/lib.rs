@@ -27,3 +27,4 @@ pub mod stop;
 pub mod store;
 pub mod units;
 pub mod visible;
+pub mod words;

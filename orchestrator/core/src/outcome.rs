@@ -31,6 +31,8 @@ pub enum Cause {
     Restart,
     /// An MPI-IO setting had no effect.
     SettingIgnored,
+    /// Something outside cvc has ended it: a signal that cvc did not send. Earlier versions called it [`Self::Application`] or [`Self::NodeLost`].
+    EndedFromOutside,
     /// A node was lost.
     NodeLost,
     /// The launcher put ranks on other nodes than the mapping says.

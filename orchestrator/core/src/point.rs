@@ -416,11 +416,19 @@ impl Point {
         shown.map(|info| info.name).collect()
     }
 
+    /// Whether a factor is at its neutral level: that of a campaign that does not name it.
+    pub fn is_neutral(&self, name: &str) -> bool {
+        self.factor(name) == Self::default().factor(name)
+    }
+
     /// The point in a few words: `npb-bt.A 1Nx4P mpich-ch3`.
     pub fn label(&self) -> String {
         format!("{}.{} {} {}", self.app, self.class, self.mapping, self.mpi)
     }
 }
+
+/// How the reason ends why a combination does not run that another one stands for.
+pub const SAME_AS_OTHER: &str = "; see the point that differs in nothing else";
 
 /// First run(s) whose results are kept apart, or a counted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

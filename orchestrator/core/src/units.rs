@@ -56,12 +56,17 @@ pub fn seconds(text: &str) -> Result<f64, DurationError> {
         });
     }
     let span: jiff::Span = text.parse().map_err(|_| wrong())?;
+    // of 365.25 days, on average
+    let years_s = f64::from(span.get_years()) * 365.25 * 86_400.0;
     let seconds = span
+        .try_years(0)
+        .map_err(|_| wrong())?
         .total((
             jiff::Unit::Second,
             jiff::SpanRelativeTo::days_are_24_hours(),
         ))
-        .map_err(|_| wrong())?;
+        .map_err(|_| wrong())?
+        + years_s;
     if !seconds.is_finite() {
         return Err(wrong());
     }
@@ -74,11 +79,16 @@ pub fn seconds(text: &str) -> Result<f64, DurationError> {
 
 /// US dollars for people: two decimals, or two significant digits below a cent.
 pub fn dollars(value: f64) -> String {
+    // halves go up: 0.145 is a little less than that in binary
+    let up = |v: f64, digits: i32| {
+        let factor = 10f64.powi(digits);
+        (v * factor + 1e-6).round() / factor
+    };
     match value {
-        v if v >= 1000.0 => format!("${v:.0}"),
-        v if v >= 0.1 => format!("${v:.2}"),
-        v if v >= 0.01 => format!("${v:.3}"),
-        v if v >= 0.0001 => format!("${v:.4}"),
+        v if v >= 1000.0 => format!("${:.0}", up(v, 0)),
+        v if v >= 0.1 => format!("${:.2}", up(v, 2)),
+        v if v >= 0.01 => format!("${:.3}", up(v, 3)),
+        v if v >= 0.0001 => format!("${:.4}", up(v, 4)),
         v if v > 0.0 => "<$0.0001".to_owned(),
         _ => "$0".to_owned(),
     }
@@ -218,14 +228,14 @@ mod tests {
 
     #[test]
     fn dollars_have_as_many_figures_as_matter() {
-        let shown: Vec<String> = [0.0, 0.00001, 0.00042, 0.0116, 0.42, 12.345, 1234.5]
+        let shown: Vec<String> = [0.0, 0.00001, 0.00042, 0.0116, 0.145, 0.42, 12.345, 1234.5]
             .iter()
             .map(|v| dollars(*v))
             .collect();
         assert_eq!(
             shown,
             [
-                "$0", "<$0.0001", "$0.0004", "$0.012", "$0.42", "$12.35", "$1234"
+                "$0", "<$0.0001", "$0.0004", "$0.012", "$0.15", "$0.42", "$12.35", "$1235"
             ]
         );
     }

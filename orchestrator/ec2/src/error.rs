@@ -307,7 +307,7 @@ fn without_credentials(error: &(dyn Error + 'static)) -> String {
                 CredentialsError::InvalidConfiguration(_) => {
                     "the configuration of credentials is invalid: see ~/.aws/config".into()
                 }
-                _ => "credentials are configured, but none could be obtained (expired session?)"
+                _ => "no credentials could be obtained: none are configured, or their source failed (an expired session?)"
                     .into(),
             };
         }

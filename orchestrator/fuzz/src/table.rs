@@ -1,8 +1,8 @@
 //! All targets.
 
 use crate::targets::{
-    agents, darshan, files, images, install, inventories, nodes, slurm, spec_files, ssh, tables,
-    traces,
+    agents, darshan, files, images, install, inventories, nodes, programs, slurm, spec_files, ssh,
+    tables, traces,
 };
 
 /// A reader under test.
@@ -59,6 +59,8 @@ pub const TARGETS: &[Target] = &[
     target_of("manifest", files::manifest, files::MANIFEST_WORDS),
     target_of("mountinfo", nodes::mountinfo, nodes::MOUNT_WORDS),
     target_of("node-list", slurm::node_list, slurm::LIST_WORDS),
+    target_of("program", programs::program, programs::PROGRAM_WORDS),
+    target_of("program-output", programs::output, programs::OUTPUT_WORDS),
     target_of("relay-line", agents::relay_line, agents::EVENT_WORDS),
     target_of("sacct", slurm::sacct, slurm::TEXT_WORDS),
     target_of("scontrol", slurm::scontrol, slurm::TEXT_WORDS),

@@ -88,6 +88,8 @@ pub struct Caller<'a> {
     pub progress: Option<&'a (dyn Fn(usize, usize) + Sync)>,
     /// Is told how many MiB of how many an estimate has passed over.
     pub estimating: Option<&'a dyn Fn(u64, u64)>,
+    /// Width of the terminal on which text is shown, if it is one: tables get as narrow, as far as they can.
+    pub width: Option<usize>,
     /// By what images below the directory are summed up, beside their directories.
     pub groupings: Vec<Grouping<'a>>,
 }
@@ -95,6 +97,7 @@ pub struct Caller<'a> {
 impl std::fmt::Debug for Caller<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Caller")
+            .field("width", &self.width)
             .field("groupings", &self.groupings)
             .finish_non_exhaustive()
     }
@@ -231,7 +234,7 @@ pub fn run_for(
     if dir.images.is_empty() && dir.broken.is_empty() && dir.temporary.is_empty() {
         run_tree(args, caller, out)
     } else {
-        run_dir(args, dir, out)
+        run_dir(args, dir, caller.width, out)
     }
 }
 
@@ -337,9 +340,10 @@ fn show_estimates(args: &ImageArgs, estimates: &Estimates, out: &mut dyn Write) 
 fn run_dir(
     args: &ImageArgs,
     dir: CheckpointDir,
+    width: Option<usize>,
     out: &mut dyn Write,
 ) -> Result<(), ImageCommandError> {
-    written(show_dir(args, &dir, out))?;
+    written(show_dir(args, &dir, width, out))?;
     if dir.broken.is_empty() {
         return Ok(());
     }
@@ -351,12 +355,17 @@ fn run_dir(
     })
 }
 
-fn show_dir(args: &ImageArgs, dir: &CheckpointDir, out: &mut dyn Write) -> io::Result<()> {
+fn show_dir(
+    args: &ImageArgs,
+    dir: &CheckpointDir,
+    width: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     if args.json {
         json(dir, &mut out)?;
     } else {
-        show::dir(dir, rules(args.rules), &mut out)?;
+        show::dir(dir, rules(args.rules), width, &mut out)?;
     }
     out.flush()
 }
@@ -369,6 +378,7 @@ fn run_tree(
     let Caller {
         progress,
         mut groupings,
+        width,
         ..
     } = caller;
     let path = &args.path;
@@ -399,7 +409,7 @@ fn run_tree(
     if groupings.is_empty() || args.json {
         groupings.insert(0, by_directory);
     }
-    written(show_tree(args, &tree, &groupings, out))?;
+    written(show_tree(args, &tree, &groupings, width, out))?;
     let (images, directories) = (tree.broken.len(), tree.unlisted.len());
     if images + directories == 0 {
         return Ok(());
@@ -418,6 +428,7 @@ fn show_tree(
     args: &ImageArgs,
     tree: &ImageTree,
     groupings: &[Grouping<'_>],
+    width: Option<usize>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut out = BufWriter::new(out);
@@ -425,6 +436,7 @@ fn show_tree(
         rules: rules(args.rules),
         sort: args.sort.unwrap_or_default(),
         top: args.top,
+        width,
     };
     if args.json {
         json(&tree_show::json(tree, groupings, shown), &mut out)?;

@@ -52,6 +52,49 @@ pub(super) fn table(out: &mut dyn Write, left: usize, rows: &[Vec<String>]) -> i
     Ok(())
 }
 
+/// Width of the widest row of a table.
+pub(super) fn width_of(rows: &[Vec<String>]) -> usize {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    (0..columns)
+        .map(|column| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            2 + cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .sum()
+}
+
+/// Shortens the cells of a column, down to `least` characters, so that the table gets as narrow as `width`.
+pub(super) fn shorten_column(
+    rows: &mut [Vec<String>],
+    column: usize,
+    least: usize,
+    width: Option<usize>,
+) {
+    let Some(too_much) = width.map(|width| width_of(rows).saturating_sub(width)) else {
+        return;
+    };
+    let cells = rows.iter().filter_map(|row| row.get(column));
+    let now = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let room = now.saturating_sub(too_much).max(least);
+    for cell in rows.iter_mut().filter_map(|row| row.get_mut(column)) {
+        *cell = shortened(cell, room);
+    }
+}
+
+/// A text of at most `room` characters: what is too much is left out in the middle, because names differ at their ends.
+fn shortened(text: &str, room: usize) -> String {
+    let length = text.chars().count();
+    if length <= room {
+        return text.to_owned();
+    }
+    let kept = room.saturating_sub(1);
+    let head = kept / 4;
+    let tail = kept - head;
+    let begin: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(length - tail).collect();
+    format!("{begin}…{end}")
+}
+
 pub(super) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
@@ -113,23 +156,31 @@ pub(super) fn image(image: &Image, rules: Rules, out: &mut dyn Write) -> io::Res
         owners(&image.zones.owner, image.fixed_overhead_bytes, out)?;
         writeln!(out, "\n{}", divided(image.baseline.as_ref()))?;
     }
+    let differing: Vec<_> = image
+        .regions
+        .iter()
+        .filter(|region| region.zone != region.literal)
+        .collect();
+    let agree = rules.literal && rules.structural && differing.is_empty();
+    if agree {
+        writeln!(
+            out,
+            "\nzones by the literal and the structural rules, which agree on every region, MiB"
+        )?;
+        zones(&image.zones.literal, image.fixed_overhead_bytes, out)?;
+    }
     for (wanted, title, sums) in [
         (rules.literal, "literal", &image.zones.literal),
         (rules.structural, "structural", &image.zones.structural),
     ] {
-        if wanted {
+        if wanted && !agree {
             writeln!(out, "\nzones by the {title} rules, MiB")?;
             zones(sums, image.fixed_overhead_bytes, out)?;
         }
     }
     if rules.literal && rules.structural {
-        let differing: Vec<_> = image
-            .regions
-            .iter()
-            .filter(|region| region.zone != region.literal)
-            .collect();
         match differing.first() {
-            None => writeln!(out, "\nthe rule sets agree on every region")?,
+            None => {}
             Some(first) => {
                 let stored: u64 = differing.iter().map(|region| region.stored).sum();
                 writeln!(
@@ -289,7 +340,12 @@ fn divided(baseline: Option<&Baseline>) -> String {
 }
 
 /// A directory: a line per image, sums by role, saved files.
-pub(super) fn dir(dir: &CheckpointDir, rules: Rules, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn dir(
+    dir: &CheckpointDir,
+    rules: Rules,
+    width: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     writeln!(out, "{}", dir.path.display())?;
     let chosen = [
         (rules.owner, RuleTitle::Owner),
@@ -333,6 +389,12 @@ pub(super) fn dir(dir: &CheckpointDir, rules: Rules, out: &mut dyn Write) -> io:
             if sums.images > 0 {
                 rows.push(role_sums(name, sums, &title.stored(&sums.zones)));
             }
+        }
+        if width.is_some_and(|width| width_of(&rows) > width) {
+            // what follows from the other columns gives way first
+            remove_column(&mut rows, "overhead");
+            shorten_header(&mut rows, "uncompressed", "plain");
+            shorten_column(&mut rows, 2, LEAST_NAME, width);
         }
         table(out, 3, &rows)?;
     }
@@ -418,6 +480,29 @@ pub(super) fn dir(dir: &CheckpointDir, rules: Rules, out: &mut dyn Write) -> io:
     table(out, 1, &rows)
 }
 
+/// Fewest characters that are left of a name.
+pub(super) const LEAST_NAME: usize = 12;
+
+/// Removes the column with this heading.
+pub(super) fn remove_column(rows: &mut [Vec<String>], heading: &str) {
+    let found = rows
+        .first()
+        .and_then(|header| header.iter().position(|cell| cell == heading));
+    if let Some(column) = found {
+        for row in rows.iter_mut().filter(|row| row.len() > column) {
+            row.remove(column);
+        }
+    }
+}
+
+/// Gives a column a shorter heading.
+pub(super) fn shorten_header(rows: &mut [Vec<String>], heading: &str, shorter: &str) {
+    let header = rows.first_mut().into_iter().flatten();
+    if let Some(cell) = header.into_iter().find(|cell| *cell == heading) {
+        shorter.clone_into(cell);
+    }
+}
+
 fn role_sums(name: &str, sums: &RoleTotals, zones: &[u64]) -> Vec<String> {
     let mut cells = vec![
         format!("all {name}s"),
@@ -479,4 +564,28 @@ impl RuleTitle {
 /// An error with its hint, as the command prints it.
 pub(super) fn error(error: &ImageError) -> String {
     format!("{error}\n  hint: {}", error.hint())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{remove_column, row, shorten_column, shortened, width_of};
+
+    #[test]
+    fn long_names_keep_their_ends_and_tables_get_as_narrow_as_they_can() {
+        assert_eq!(
+            shortened("ckpt_bt.A.x_1f-41000-6a.dmtcp", 13),
+            "ckp…-6a.dmtcp"
+        );
+        assert_eq!(shortened("bt.A.x", 6), "bt.A.x");
+        let mut rows = vec![
+            row(["image", "role", "on disk"]),
+            row(["a/very/long/path/to/an/image", "rank", "10.00"]),
+        ];
+        shorten_column(&mut rows, 0, 8, Some(30));
+        assert_eq!(width_of(&rows), 30);
+        shorten_column(&mut rows, 0, 8, Some(3));
+        assert_eq!(rows[1][0].chars().count(), 8);
+        remove_column(&mut rows, "role");
+        assert_eq!(rows[1].len(), 2);
+    }
 }

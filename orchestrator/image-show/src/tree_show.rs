@@ -1,11 +1,14 @@
 //! The images below a directory as text and as JSON, with sums by what they belong to.
 
-use crate::show::{RuleTitle, Rules, mib, row, table};
+use crate::show::{
+    LEAST_NAME, RuleTitle, Rules, mib, remove_column, row, shorten_column, shorten_header, table,
+    width_of,
+};
 use cvc_image::{ImageTree, Role, TreeImage};
 use serde_json::{Map, Value, json};
 use std::{
     cmp::Reverse,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Write},
     path::Path,
 };
@@ -57,6 +60,8 @@ pub(super) struct Shown {
     pub sort: Sort,
     /// Most images to show one by one; the sums are of all.
     pub top: Option<usize>,
+    /// Width of the terminal, if it is one.
+    pub width: Option<usize>,
 }
 
 /// Sums of a group, bytes on disk.
@@ -167,6 +172,55 @@ pub(super) fn below(tree: &Path, path: &Path) -> String {
     }
 }
 
+/// Headings of columns of names.
+const NAMES: [&str; 3] = ["image", "role", "program"];
+
+/// Takes out of the rows what is the same in all of them, and says it: the directory, the program.
+fn say_once(rows: &mut [Vec<String>]) -> String {
+    let mut said = String::new();
+    let Some((_, images)) = rows.split_first_mut() else {
+        return said;
+    };
+    let parent = |row: &Vec<String>| {
+        row.first()
+            .and_then(|name| Some(name.rsplit_once('/')?.0.to_owned()))
+    };
+    let mut common = images.first().and_then(parent);
+    for row in &*images {
+        let of_row = parent(row).unwrap_or_default();
+        while let Some(directory) = &common
+            && of_row != *directory
+            && !of_row.starts_with(&format!("{directory}/"))
+        {
+            common = directory
+                .rsplit_once('/')
+                .map(|(above, _)| above.to_owned());
+        }
+    }
+    if let Some(directory) = common {
+        said += &format!("\n  all in {directory}/");
+        for name in images.iter_mut().filter_map(|row| row.first_mut()) {
+            *name = name[directory.len() + 1..].to_owned();
+        }
+    }
+    // all names of images are alike at both ends; what tells them apart is between
+    for name in images.iter_mut().filter_map(|row| row.first_mut()) {
+        let (directory, file) = match name.rsplit_once('/') {
+            Some((directory, file)) => (format!("{directory}/"), file),
+            None => (String::new(), name.as_str()),
+        };
+        let file = file.strip_prefix("ckpt_").unwrap_or(file);
+        let file = file.strip_suffix(".dmtcp").unwrap_or(file);
+        *name = format!("{directory}{file}");
+    }
+    let programs: BTreeSet<&String> = images.iter().filter_map(|row| row.get(2)).collect();
+    if let (Some(program), 1) = (programs.first(), programs.len()) {
+        said += &format!("\n  program {program}");
+        remove_column(rows, "program");
+    }
+    said
+}
+
 /// The tree as text: image by image, sums by group, what could not be counted, the total.
 pub(super) fn text(
     tree: &ImageTree,
@@ -186,7 +240,7 @@ pub(super) fn text(
             Sort::Size => "largest first",
             Sort::Name => "by name",
         };
-        writeln!(out, "\nimages, {order}; stored data {}, MiB", title.by())?;
+        let mut heading = format!("images, {order}; stored data {}, MiB", title.by());
         let mut rows = vec![row(["image", "role", "program"])];
         rows[0].extend(title.headings().map(str::to_owned));
         rows[0].extend(row(["uncompressed", "on disk"]));
@@ -205,7 +259,20 @@ pub(super) fn text(
             );
             rows.push(cells);
         }
-        table(out, 3, &rows)?;
+        if shown.width.is_some_and(|width| width_of(&rows) > width) {
+            heading += &say_once(&mut rows);
+            heading += "\n  names without ckpt_ and .dmtcp";
+            shorten_header(&mut rows, "uncompressed", "plain");
+            shorten_column(&mut rows, 0, LEAST_NAME, shown.width);
+        }
+        writeln!(out, "\n{heading}")?;
+        let names = rows.first().map_or(0, |header| {
+            header
+                .iter()
+                .take_while(|cell| NAMES.contains(&cell.as_str()))
+                .count()
+        });
+        table(out, names, &rows)?;
         if left_out > 0 {
             writeln!(out, "  and {left_out} more; the sums are of all")?;
         }
@@ -256,6 +323,7 @@ pub(super) fn text(
             cells.extend([sums.ranks, sums.launchers, sums.saved, sums.stored()].map(mib));
             rows.push(cells);
         }
+        shorten_column(&mut rows, usize::from(has_labels), LEAST_NAME, shown.width);
         table(out, if has_labels { 2 } else { 1 }, &rows)?;
     }
     uncounted(tree, out)?;

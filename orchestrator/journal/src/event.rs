@@ -104,6 +104,9 @@ pub enum Event {
         /// BLAKE3 digest of the manifest of the run's directory; not in formats 1 and 2.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         manifest: Option<String>,
+        /// Why no further attempt follows, although the campaign allows one: none would end otherwise. Earlier versions tried again.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        not_again: Option<String>,
     },
     /// The run was cut off: by the user, by the end of its controller (killed, power lost; found on resume), or with its agent or nodes. It
     /// does not count as an attempt.
@@ -271,6 +274,7 @@ impl Event {
             outcome,
             records,
             manifest,
+            not_again: None,
         }
     }
 }

@@ -393,6 +393,7 @@ mod tests {
                 outcome: Outcome::Succeeded,
                 records: Some("d".into()),
                 manifest: None,
+                not_again: None,
             },
         ]
     }

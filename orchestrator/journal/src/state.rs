@@ -66,6 +66,8 @@ pub struct Attempt {
     pub with_controller: bool,
     /// Nodes that it was given; none on this machine. Attempts on the same nodes share them.
     pub nodes: Arc<[NodeName]>,
+    /// Why no further attempt follows, although the campaign allows one.
+    pub not_again: Option<String>,
 }
 
 /// The journal's view of one run.
@@ -109,6 +111,7 @@ impl RunHistory {
                     lost: false,
                     with_controller: false,
                     nodes: Arc::default(),
+                    not_again: None,
                 });
                 self.attempts.len() - 1
             }
@@ -519,6 +522,7 @@ impl CampaignState {
                 outcome,
                 records,
                 manifest,
+                not_again,
             } => {
                 let (records, manifest) = (records.clone(), manifest.clone());
                 let state = RunState::Finished {
@@ -530,6 +534,7 @@ impl CampaignState {
                 let attempt = self.set_run(run, *attempt, state);
                 attempt.ended = Some(*at);
                 attempt.outcome = Some(outcome.clone());
+                attempt.not_again.clone_from(not_again);
             }
             Event::RunAbandoned {
                 run,
@@ -713,6 +718,7 @@ mod tests {
                 outcome: outcome.clone(),
                 records: records.map(str::to_owned),
                 manifest: None,
+                not_again: None,
             };
         let state = CampaignState::of(&entries(vec![
             Event::RunIntended {
@@ -879,6 +885,7 @@ mod tests {
             outcome: Outcome::Succeeded,
             records: None,
             manifest: None,
+            not_again: None,
         };
         let started = |attempt| Event::RunStarted {
             run: run.clone(),

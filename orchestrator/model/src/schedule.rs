@@ -113,9 +113,72 @@ pub fn expected_s(app_s: f64, ckpt_s: f64, interval_s: f64, mtbf_s: f64) -> Resu
     Ok(m * ((tau + t) / m).exp_m1() * app / tau)
 }
 
+/// What a run with failures takes on average, and what for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WithFailures {
+    /// The whole time, seconds: that of the program and the three parts below.
+    pub total_s: f64,
+    /// Failures during it.
+    pub failures: f64,
+    /// Spent on checkpoints that were completed, seconds.
+    pub checkpoints_s: f64,
+    /// Lost since the last checkpoint, of the program and of checkpoints that were not completed, and done again, seconds.
+    pub rework_s: f64,
+    /// Spent on restarts, also on those that a failure ended, seconds.
+    pub restarts_s: f64,
+}
+
+/// Returns the expected seconds of a run with failures, with its parts. For a stretch of w seconds that no failure may meet, and restarts of
+/// R = `restart_s`, that is M·e^(R/M)·(e^(w/M) − 1) with M = `mtbf_s`: each stretch is τ = `interval_s` of the program and a checkpoint of
+/// t = `ckpt_s`; the last one is what remains of T = `app_s`, without a checkpoint. Failures come at random, also during checkpoints and
+/// restarts. Without that last stretch it is M·e^(R/M)·(e^((τ + t)/M) − 1)·T/τ.
+///
+/// All failures are followed by restarts, of which each takes M·(1 − e^(−R/M)) on average before it is complete or fails, and there are
+/// total/M failures; what is neither that, nor the program, nor a completed checkpoint, was done in vain. Infinite if the result overflows.
+///
+/// Source: J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006: the complete expected time.
+///
+/// # Errors
+/// Times that are not positive; for the restart, that are negative.
+pub fn with_failures(
+    app_s: f64,
+    ckpt_s: f64,
+    interval_s: f64,
+    mtbf_s: f64,
+    restart_s: f64,
+) -> Result<WithFailures, FitError> {
+    let (app, t) = (
+        positive("the run time", app_s)?,
+        positive("the time of a checkpoint", ckpt_s)?,
+    );
+    let (tau, m) = (
+        positive("the interval", interval_s)?,
+        positive("the mean time between failures", mtbf_s)?,
+    );
+    let r = not_negative("the time of a restart", restart_s)?;
+    let count = ((app / tau).ceil() - 1.0).max(0.0);
+    let last = app - count * tau;
+    let stretches = count * ((tau + t) / m).exp_m1() + (last / m).exp_m1();
+    let total_s = m * (r / m).exp() * stretches;
+    let restarts_s = total_s * -(-r / m).exp_m1();
+    let checkpoints_s = count * t;
+    Ok(WithFailures {
+        total_s,
+        failures: total_s / m,
+        checkpoints_s,
+        // rounding may leave less than nothing
+        rework_s: (total_s - app - checkpoints_s - restarts_s).max(0.0),
+        restarts_s,
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{daly_s, expected_s, published, whole_budget, young_s};
+    use super::{daly_s, expected_s, published, whole_budget, with_failures, young_s};
+    use rand_chacha::{
+        ChaCha8Rng,
+        rand_core::{Rng, SeedableRng},
+    };
 
     #[test]
     fn the_published_rule_leaves_a_checkpoint_of_the_budget_unused() {
@@ -177,6 +240,103 @@ mod tests {
                 .is_infinite()
         );
         assert!(expected_s(600.0, 2.0, 0.0, 1.0).is_err());
+    }
+
+    /// One run, event by event: total, failures, checkpoints, rework, restarts.
+    fn simulate(
+        random: &mut ChaCha8Rng,
+        [app, ckpt, interval, mtbf, restart]: [f64; 5],
+    ) -> [f64; 5] {
+        let mut next_failure = || {
+            let uniform = ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+            -mtbf * uniform.ln()
+        };
+        let [
+            mut total,
+            mut failures,
+            mut checkpoints,
+            mut rework,
+            mut restarts,
+        ] = [0.0; 5];
+        let (mut done, mut until_failure) = (0.0, next_failure());
+        while done < app {
+            let part = interval.min(app - done);
+            let is_last = part >= app - done;
+            let stretch = if is_last { part } else { part + ckpt };
+            if until_failure > stretch {
+                until_failure -= stretch;
+                total += stretch;
+                checkpoints += stretch - part;
+                done += part;
+                continue;
+            }
+            total += until_failure;
+            rework += until_failure;
+            failures += 1.0;
+            until_failure = next_failure();
+            // a restart may fail as well
+            while until_failure <= restart {
+                total += until_failure;
+                restarts += until_failure;
+                failures += 1.0;
+                until_failure = next_failure();
+            }
+            until_failure -= restart;
+            total += restart;
+            restarts += restart;
+        }
+        [total, failures, checkpoints, rework, restarts]
+    }
+
+    #[test]
+    fn a_simulation_takes_as_long_as_expected_and_for_the_same_reasons() {
+        let mut random = ChaCha8Rng::seed_from_u64(20_061_101);
+        for times in [
+            [36_000.0, 60.0, 2000.0, 43_200.0, 120.0],
+            [1000.0, 5.0, 90.0, 300.0, 20.0],
+            [500.0, 40.0, 100.0, 150.0, 100.0],
+            [100.0, 5.0, 400.0, 200.0, 0.0],
+        ] {
+            let [app, ckpt, interval, mtbf, restart] = times;
+            let expected = with_failures(app, ckpt, interval, mtbf, restart).expect("times");
+            let expected = [
+                expected.total_s,
+                expected.failures,
+                expected.checkpoints_s,
+                expected.rework_s,
+                expected.restarts_s,
+            ];
+            const RUNS: usize = 20_000;
+            let runs: Vec<[f64; 5]> = (0..RUNS).map(|_| simulate(&mut random, times)).collect();
+            for (part, expected) in expected.into_iter().enumerate() {
+                let mean = runs.iter().map(|run| run[part]).sum::<f64>() / RUNS as f64;
+                let variance = runs
+                    .iter()
+                    .map(|run| (run[part] - mean).powi(2))
+                    .sum::<f64>();
+                let error = (variance / (RUNS * (RUNS - 1)) as f64).sqrt();
+                assert!(
+                    (mean - expected).abs() <= 4.0 * error + 1e-9 * expected,
+                    "{times:?}, part {part}: {mean} ± {error}, expected {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn many_equal_stretches_are_dalys_formula() {
+        // 10 h in stretches of half an hour: the last one has no checkpoint, which Daly counts
+        let (app, t, tau, m, r) = (36e6, 60.0, 1800.0, 43_200.0, 90.0_f64);
+        let ours = with_failures(app, t, tau, m, r).expect("times").total_s;
+        let daly = (r / m).exp() * expected_s(app, t, tau, m).expect("times");
+        assert!((ours / daly - 1.0).abs() < 1e-5, "{ours} {daly}");
+        assert!(with_failures(1.0, 1.0, 1.0, 1.0, -1.0).is_err());
+        assert!(
+            with_failures(1e9, 1.0, 1e6, 1.0, 0.0)
+                .expect("times")
+                .total_s
+                .is_infinite()
+        );
     }
 
     #[test]

@@ -66,18 +66,60 @@ type Answer = fn(&Spec, &Point, &Predictor<'_>) -> Option<(f64, bool)>;
 /// Returns the space of a checkpoint of each point that takes one. `campaign` is the directory of the campaign, which need not exist; what
 /// cannot be read of it counts as not observed.
 pub fn of_plan(spec: &Spec, plan: &Plan, campaign: &Utf8Path) -> HashMap<PointId, CheckpointSpace> {
-    let points: Vec<&PlannedPoint> = plan
-        .points
-        .iter()
-        .filter(|p| p.point.checkpointer.is_driven())
-        .collect();
+    let points = plan.points.iter().cloned();
+    of_points(
+        spec,
+        points
+            .filter(|p| p.point.checkpointer.is_driven())
+            .collect(),
+        campaign,
+        |_| true,
+    )
+}
+
+/// Returns the memory that all processes of each point need together: what an image of them without compression would hold, whether one is taken or
+/// not.
+pub fn memory_of_plan(
+    spec: &Spec,
+    plan: &Plan,
+    campaign: &Utf8Path,
+) -> HashMap<PointId, CheckpointSpace> {
+    let uncompressed = |planned: &PlannedPoint| PlannedPoint {
+        point: Point {
+            compression: Compression::None,
+            ..planned.point.clone()
+        },
+        ..planned.clone()
+    };
+    let is_uncompressed = |id: &PointId| {
+        plan.points.iter().any(|p| {
+            p.id == *id
+                && p.point.checkpointer.is_driven()
+                && p.point.compression == Compression::None
+        })
+    };
+    of_points(
+        spec,
+        plan.points.iter().map(uncompressed).collect(),
+        campaign,
+        is_uncompressed,
+    )
+}
+
+/// The space of a checkpoint of each point; `counts` says of which points what their own runs stored is the answer.
+fn of_points(
+    spec: &Spec,
+    points: Vec<PlannedPoint>,
+    campaign: &Utf8Path,
+    counts: impl Fn(&PointId) -> bool,
+) -> HashMap<PointId, CheckpointSpace> {
     if points.is_empty() {
         return HashMap::new();
     }
     let (own, observed) = observed(campaign);
     let mut spaces: HashMap<PointId, CheckpointSpace> = HashMap::new();
     for planned in &points {
-        if let Some(most) = own.get(planned.id.as_str()) {
+        if let Some(most) = own.get(planned.id.as_str()).filter(|_| counts(&planned.id)) {
             let bytes = (most * OF_OWN_RUNS).ceil() as u64;
             spaces.insert(
                 planned.id.clone(),

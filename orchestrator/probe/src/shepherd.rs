@@ -101,6 +101,9 @@ pub struct Exit {
     /// Whether the shepherd got a signal that asks for an end: what sends it to everything, as a shutdown does, has ended the program as well.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub told_to_end: bool,
+    /// The first such signal, and the process that sent it, as far as known: `SIGTERM from process 812 (bash)`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub told_by: Option<String>,
     /// Whether the disk was so full at the end that the output had to make room for this.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub disk_full: bool,
@@ -159,6 +162,7 @@ pub fn run(job: &Job) -> io::Result<Exit> {
                 max_rss_kib: 0,
                 leftovers: 0,
                 told_to_end: false,
+                told_by: None,
                 disk_full: false,
                 start_error: Some(error.to_string()),
             };
@@ -206,6 +210,7 @@ pub fn run(job: &Job) -> io::Result<Exit> {
         max_rss_kib: usage.max_rss(),
         leftovers,
         told_to_end: signals.told_to_end(),
+        told_by: signals.told_by.clone(),
         disk_full: false,
         start_error: None,
     };
@@ -296,6 +301,7 @@ fn block_signals() -> nix::Result<SigSet> {
 struct Signals {
     waiting: SignalFd,
     told_to_end: bool,
+    told_by: Option<String>,
 }
 
 impl Signals {
@@ -304,15 +310,37 @@ impl Signals {
         Ok(Self {
             waiting,
             told_to_end: false,
+            told_by: None,
         })
     }
 
     /// Whether one of those until now asks for an end.
     fn told_to_end(&mut self) -> bool {
         while let Ok(Some(info)) = self.waiting.read_signal() {
-            self.told_to_end |= info.ssi_signo != Signal::SIGCHLD as u32;
+            if info.ssi_signo != Signal::SIGCHLD as u32 {
+                self.told_to_end = true;
+                self.told_by
+                    .get_or_insert_with(|| sender(info.ssi_signo, info.ssi_pid));
+            }
         }
         self.told_to_end
+    }
+}
+
+/// A signal and the process that sent it, in words; 0 is the kernel, or a process that cannot be seen from here.
+fn sender(signal: u32, pid: u32) -> String {
+    let signal = i32::try_from(signal)
+        .ok()
+        .and_then(|number| Signal::try_from(number).ok())
+        .map_or_else(|| format!("signal {signal}"), |s| s.as_str().to_owned());
+    if pid == 0 {
+        return signal;
+    }
+    // it may have ended meanwhile
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    match name.trim() {
+        "" => format!("{signal} from process {pid}"),
+        name => format!("{signal} from process {pid} ({name})"),
     }
 }
 

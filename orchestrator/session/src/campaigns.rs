@@ -84,7 +84,7 @@ pub fn unknown_hosts(spec: &Spec) -> impl Iterator<Item = (&str, &InventoryProgr
 /// directory.
 ///
 /// # Errors
-/// When there is none, it is wrong, or has no such site, or one whose machines do not exist yet.
+/// When there is none, it is wrong, or has no such site.
 pub fn load_of_site(
     site: &str,
     file: Option<&Utf8Path>,
@@ -125,13 +125,21 @@ pub fn load_of_site(
             format!("its sites: {}", sites.join(", ")),
         ));
     }
-    if spec.sites[site].kind == SiteKind::Ec2 {
-        return Err(wrong(
-            format!("the machines of the site `{site}` exist only while its campaign runs"),
-            "`cvc run` launches them and installs what they need".into(),
-        ));
-    }
     Ok(spec)
+}
+
+/// Checks that the machines of a site are there without a campaign that runs.
+///
+/// # Errors
+/// When a cloud has yet to launch them.
+pub fn is_standing(spec: &Spec, site: &str) -> Result<(), SessionError> {
+    match spec.sites.get(site) {
+        Some(found) if found.kind == SiteKind::Ec2 => Err(SessionError::Asked {
+            message: format!("the machines of the site `{site}` exist only while its campaign runs"),
+            hint: "`cvc run` launches them and installs what they need; `cvc doctor` checks what that needs".into(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The campaign files of a directory: TOML with a schema and sites.

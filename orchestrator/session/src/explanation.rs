@@ -156,7 +156,7 @@ pub fn end_of_output(dir: &CampaignDir, run: &ExplainedRun) -> Vec<(&'static str
 }
 
 /// The end of a file as text; `None` without a file, or if it is blank.
-fn end_of(file: &Utf8Path) -> Option<String> {
+pub fn end_of(file: &Utf8Path) -> Option<String> {
     let mut file = File::open(file).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(SHOWN_BYTES)))
@@ -331,7 +331,12 @@ fn explained(attempt: &Attempt) -> ExplainedAttempt {
     let end = match (&attempt.outcome, attempt.abandoned, attempt.lost) {
         (Some(Outcome::Succeeded), ..) => "succeeded".to_owned(),
         (Some(Outcome::Failed { cause, detail }), ..) => {
-            format!("failed ({}): {detail}", word(cause))
+            let not_again = attempt
+                .not_again
+                .as_ref()
+                .map(|why| format!("; {why}"))
+                .unwrap_or_default();
+            format!("failed ({}): {detail}{not_again}", word(cause))
         }
         (None, true, true) => "lost with its agent or nodes; does not count".to_owned(),
         (None, true, false) if attempt.with_controller => {

@@ -27,6 +27,8 @@ use tokio::time::Instant;
 pub struct HoldOptions {
     /// Whether runs that failed for good are tried again.
     pub retry_failed: bool,
+    /// Whether sites go on whose first runs all fail in the same way.
+    pub keep_going: bool,
     /// Whether what is missing is installed first.
     pub install: bool,
     /// Whether the software of sites is recorded in the lock file, instead of being compared with it.
@@ -91,6 +93,7 @@ impl Session {
             let of_now = Options {
                 // what failed on this fleet is not tried again on the next
                 retry_failed: options.retry_failed && is_first,
+                keep_going: options.keep_going,
                 only: self.only.clone(),
                 last_block,
                 until: options.until,
@@ -103,6 +106,7 @@ impl Session {
             let is_over = summary.left == 0
                 || summary.interrupted
                 || summary.over_budget
+                || summary.failed_alike
                 || *stop_signal.borrow() != StopRequest::GoOn;
             state = CampaignState::read(&dir.journal()).unwrap_or_default();
             (next, is_first) = (next_of(&state), false);
@@ -150,7 +154,10 @@ impl Session {
             Lock::keep(&self.dir, name, &Found::of(site), options.update_lock)?;
         }
         let selected = self.selected();
-        let estimates = self.expectations(&selected, &sites).estimates;
+        let expectations = self.expectations(&selected, &sites);
+        let obstacles = expectations.obstacles(spec, &selected, &sites);
+        let shortages = expectations.shortages(spec, &selected, &obstacles);
+        let estimates = expectations.estimates;
         let options = Options {
             expected_s: estimates
                 .points
@@ -177,6 +184,11 @@ impl Session {
         }
         if let Some(what) = estimates.too_long(spec.run.timeout_s) {
             observer.on(&Progress::Site { what });
+        }
+        for shortage in shortages {
+            observer.on(&Progress::Site {
+                what: shortage.told(),
+            });
         }
         Ok(run_campaign(spec, plan, sites, &options, stop_signal, observer.as_mut()).await?)
     }

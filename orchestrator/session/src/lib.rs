@@ -11,6 +11,7 @@ mod installing;
 mod machine;
 pub mod run_words;
 mod session;
+mod shortage;
 
 pub use audience::Audience;
 pub use error::SessionError;
@@ -19,3 +20,4 @@ pub use hold::{Ended, HoldOptions};
 pub use installing::{install_all, install_one};
 pub use machine::{Machine, ask_sites};
 pub use session::Session;
+pub use shortage::{Resource, Shortage};

@@ -49,6 +49,7 @@ impl Machine {
             node_program: node_program(&myself),
             shepherd: vec![myself.into_string(), "shepherd".into()],
             retry_failed: false,
+            keep_going: false,
             only: None,
             last_block: None,
             until: None,

@@ -56,9 +56,22 @@ impl<'a> RunWords<'a> {
                 ..
             }) => (MISSING, Some("its directory is missing".into())),
             Some(RunState::Finished {
+                attempt,
                 outcome: Outcome::Failed { detail, .. },
                 ..
-            }) => ("failed", Some(detail.clone())),
+            }) => {
+                let attempts = self.state.runs.get(&run.id).map(|h| h.attempts.as_slice());
+                let not_again = attempts
+                    .unwrap_or_default()
+                    .iter()
+                    .rfind(|a| a.number == *attempt)
+                    .and_then(|a| a.not_again.as_ref());
+                let detail = match not_again {
+                    Some(why) => format!("{detail}; {why}"),
+                    None => detail.clone(),
+                };
+                ("failed", Some(detail))
+            }
             Some(RunState::Open { .. }) => ("open", None),
             Some(RunState::Abandoned { .. }) | None if quarantined => ("quarantined", None),
             Some(RunState::Abandoned { .. }) | None

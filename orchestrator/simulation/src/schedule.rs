@@ -76,6 +76,8 @@ async fn carry_out(seed: u64, dir: &Utf8Path) -> Story {
         shepherd: Vec::new(),
         node_program,
         retry_failed: false,
+        // failures are drawn by the seed, and may be alike by chance
+        keep_going: true,
         only: None,
         last_block: None,
         until: None,

@@ -100,7 +100,7 @@ impl ProviderError {
                  Requests\"), or use fewer or smaller instances"
             }
             ErrorKind::Credentials => {
-                "give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or `profile` of the site; then `cvc run` continues"
+                "give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or `profile` of the site; then repeat the command (`cvc run` continues where it was)"
             }
             ErrorKind::Denied => "docs/ec2-permissions.md lists the permissions that cvc needs",
             ErrorKind::Transient | ErrorKind::Unreachable => {

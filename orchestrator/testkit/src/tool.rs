@@ -174,7 +174,7 @@ impl Tool {
     }
 
     /// Says why a tool is missing, if its name alone is not enough.
-    fn reason(self) -> Option<String> {
+    pub fn reason(self) -> Option<String> {
         match self {
             Self::Lab => crate::lab::missing(),
             Self::Portuguese if Self::Lab.find().is_none() => crate::lab::missing(),

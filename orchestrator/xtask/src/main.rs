@@ -6,6 +6,7 @@
     reason = "a tool for developers, which holds nothing that a broken pipe could leave behind"
 )]
 
+mod dist;
 mod interrupt;
 mod layers;
 mod node;
@@ -25,6 +26,7 @@ usage: cargo xtask COMMAND
                 print which modules of each crate import which; fail on import cycles and forbidden dependencies
   node [--release]
                 build cvc-node statically; print its path
+  dist          pack static programs with completions, manual pages, licences, SBOM and checksums; print the path of the tarball
   reference     write the generated pages and schemas again
   simulate [--schedules N] [--from SEED] | --seed SEED
                 carry out campaigns in a simulation in which much goes wrong; `--seed` tells the story of one";
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Some("test") => suite::run(&arguments).map(code),
         Some("layers") => layers::run(&arguments).map(code),
         Some("node") => node::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Some("dist") => dist::run(&arguments).map(|()| ExitCode::SUCCESS),
         Some("reference") => reference::write().map(|()| ExitCode::SUCCESS),
         Some("simulate") => simulate::run(&arguments).map(code),
         _ => Err(USAGE.into()),

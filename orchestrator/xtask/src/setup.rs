@@ -30,9 +30,10 @@ fn missing(table: &str, arguments: &str) -> String {
 #[test]
 fn the_set_up_finds_missing_packages() {
     let table = "# a comment\n\nbuild a bash\nbuild b bash no-such-program\ntests c no-such-program|bash\ntests d /no/such/file unit=dd\n\
-        tests e /etc/passwd python:no_such_module\ntests f no-such-program # why unit=ff\nnodes g no-such-program\noptional h no-such-program\n";
+        tests e /etc/passwd python:no_such_module\ntests f no-such-program # why unit=ff\nnodes g no-such-program\nlab l no-such-program\noptional h no-such-program\n";
     assert_eq!(missing(table, ""), "b /");
-    assert_eq!(missing(table, "tests"), "b d e f / dd");
+    assert_eq!(missing(table, "lab"), "b l /");
+    assert_eq!(missing(table, "tests"), "b d e f l / dd");
 }
 
 /// A file that was moved would otherwise be missed on fresh machines alone, where the set-up then goes on without what needs it.

@@ -48,15 +48,20 @@ pub fn packages() -> Result<Vec<Package>, String> {
 
 /// Returns the members in cargo's own format.
 pub fn described() -> Result<Vec<Value>, String> {
+    let metadata = metadata(&["--no-deps"])?;
+    Ok(list(&metadata, "packages").to_vec())
+}
+
+/// Returns all packages and which needs which on a platform, in cargo's own format.
+pub fn resolved(target: &str) -> Result<Value, String> {
+    metadata(&["--locked", "--filter-platform", target])
+}
+
+fn metadata(arguments: &[&str]) -> Result<Value, String> {
     let mut command = cargo();
     command
-        .args([
-            "metadata",
-            "--no-deps",
-            "--format-version",
-            "1",
-            "--offline",
-        ])
+        .args(["metadata", "--format-version", "1", "--offline"])
+        .args(arguments)
         .current_dir(root()?);
     let answer = command
         .output()
@@ -67,9 +72,7 @@ pub fn described() -> Result<Vec<Value>, String> {
             String::from_utf8_lossy(&answer.stderr).trim()
         ));
     }
-    let metadata: Value =
-        serde_json::from_slice(&answer.stdout).map_err(|e| format!("cargo metadata: {e}"))?;
-    Ok(list(&metadata, "packages").to_vec())
+    serde_json::from_slice(&answer.stdout).map_err(|e| format!("cargo metadata: {e}"))
 }
 
 fn package(value: &Value) -> Package {

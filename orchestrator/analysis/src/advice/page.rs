@@ -28,6 +28,8 @@ pub fn advice_report(title: &str, advice: &[Advice]) -> Result<Report, AnalysisE
         title: title.to_owned(),
         span: None,
         sections: sections(advice)?,
+        found: Vec::new(),
+        data_tables: Vec::new(),
         records: Records::default(),
     })
 }

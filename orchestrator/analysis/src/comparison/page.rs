@@ -65,6 +65,8 @@ pub fn comparison_report(comparison: &SideComparison) -> Result<Report, Analysis
             .into_iter()
             .filter(|s| !s.blocks.is_empty())
             .collect(),
+        found: Vec::new(),
+        data_tables: Vec::new(),
         records: Records::default(),
     })
 }

@@ -1,9 +1,6 @@
-//! The campaign in a few sentences: what was asked, what was found, how sure that is.
+//! The campaign in a few sentences: what was asked, what was measured, how sure that is. The answers follow it.
 
-use super::{
-    effects::{effect, percent},
-    prediction,
-};
+use super::effects::percent;
 use crate::results::{data::Data, quantity};
 use cvc_core::{
     record::names,
@@ -18,21 +15,24 @@ pub(super) fn of(data: &Data) -> Option<String> {
     if measured.is_empty() {
         return None;
     }
-    let sentences = [
-        asked(data, measured.len()),
-        extent(data, names::CKPT_STORED_BYTES, "A checkpoint stores", size),
-        extent(data, names::CKPT_LATENCY_S, "A checkpoint takes", duration),
-        overhead(data),
-        prediction::found(data).map(|(what, found)| format!("Of {what}: {found}.")),
-        Some(how_sure(data, &measured)),
-    ];
-    Some(
-        sentences
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(" "),
-    )
+    let sentences = [asked(data, measured.len()), Some(how_sure(data, &measured))];
+    let extents = extents(data)
+        .into_iter()
+        .map(|(what, found)| format!("A {what} {found}."));
+    let mut told: Vec<String> = sentences.into_iter().flatten().collect();
+    told.splice(1.min(told.len())..1.min(told.len()), extents);
+    Some(told.join(" "))
+}
+
+/// What checkpoints store and how long they take, over all points.
+pub(super) fn extents(data: &Data) -> Vec<(String, String)> {
+    [
+        extent(data, names::CKPT_STORED_BYTES, "checkpoint stores", size),
+        extent(data, names::CKPT_LATENCY_S, "checkpoint takes", duration),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// What was varied, and how much of it was measured.
@@ -78,7 +78,7 @@ fn extent(
     quantity: &str,
     what: &str,
     shown: impl Fn(f64) -> String,
-) -> Option<String> {
+) -> Option<(String, String)> {
     let means = || {
         data.points
             .iter()
@@ -88,43 +88,12 @@ fn extent(
     let least = means().min_by(f64::total_cmp)?;
     let greatest = means().max_by(f64::total_cmp)?;
     let (least, greatest) = (shown(least), shown(greatest));
-    Some(if least == greatest {
-        format!("{what} {least}.")
+    let found = if least == greatest {
+        least
     } else {
-        format!("{what} {least} to {greatest}, by point.")
-    })
-}
-
-/// What checkpoints add to the wall time.
-fn overhead(data: &Data) -> Option<String> {
-    let levels = data.levels("checkpointer");
-    let told: Vec<String> = levels
-        .iter()
-        .filter(|level| levels.contains("none") && **level != "none")
-        .filter_map(|level| {
-            let effect = effect(data, "checkpointer", level, "none", names::WALL_S)?;
-            let range = match effect.interval_pct() {
-                Some((low, high)) if !effect.differs() => format!(
-                    "not shown to change the wall time ({} to {} %)",
-                    percent(low),
-                    percent(high)
-                ),
-                Some((low, high)) => format!(
-                    "change the wall time by {} % ({} to {} %)",
-                    percent(effect.change_pct()),
-                    percent(low),
-                    percent(high)
-                ),
-                None => format!(
-                    "change the wall time by {} % (too few runs for an interval)",
-                    percent(effect.change_pct())
-                ),
-            };
-            let verb = if range.starts_with("not") { " are" } else { "" };
-            Some(format!("Checkpoints by {level}{verb} {range}."))
-        })
-        .collect();
-    (!told.is_empty()).then(|| told.join(" "))
+        format!("{least} to {greatest}, by point")
+    };
+    Some((what.to_owned(), found))
 }
 
 /// How narrow the intervals of the wall time, or else of the stored bytes, are.

@@ -75,8 +75,13 @@ fn draw(
         figure.points.iter().map(|p| median(*p)).collect(),
         Some(unit),
     );
-    // The colour comes from the first factor that is not on the axis of the other plots.
-    let factor = figure.rest().first().copied();
+    // The colour comes from the site, else from the first factor that is not on the axis of the other plots.
+    let rest = figure.rest();
+    let factor = rest
+        .iter()
+        .find(|f| **f == "site")
+        .or_else(|| rest.first())
+        .copied();
     let colour_of = |p: usize| factor.map_or("", |f| data.points[p].factor(f));
     let colours: IndexSet<&str> = figure.points.iter().map(|p| colour_of(*p)).collect();
     let mut order = figure.points.clone();

@@ -2,7 +2,7 @@
 
 use super::model::{Cell, Column, Table};
 use crate::results::{
-    counterpart::{compared_levels, pairs, ratio_groups, repeats},
+    counterpart::{Pair, compared_levels, pairs, ratio_groups, repeats},
     data::Data,
     quantity,
 };
@@ -107,7 +107,7 @@ fn all(data: &Data) -> Vec<Found<'_>> {
 }
 
 /// Returns the effect of a factor on a quantity over all points that have a counterpart.
-pub(super) fn effect(
+fn effect(
     data: &Data,
     factor: &str,
     level: &str,
@@ -118,7 +118,12 @@ pub(super) fn effect(
     pairs.retain(|pair| {
         quantity != quantity::PROCESSOR_S || !repeats(data, pair, names::WALL_S).is_empty()
     });
-    pooled_ratio(&ratio_groups(data, &pairs, quantity))
+    compared(data, &pairs, quantity)
+}
+
+/// Returns the effect on a quantity over these pairs of points.
+pub(super) fn compared(data: &Data, pairs: &[Pair], quantity: &str) -> Option<PooledRatio> {
+    pooled_ratio(&ratio_groups(data, pairs, quantity))
 }
 
 /// Says what an effect is.

@@ -285,7 +285,7 @@ pub(super) fn plain(cell: &Cell, style: &Style) -> String {
             text
         }
         Cell::Against { against } => {
-            let mut text = format!("{} {}", against.printed, against.mark.symbol())
+            let mut text = format!("{} {}", against.printed, against.symbol())
                 .trim_end()
                 .to_owned();
             if let Some(recomputed) = against

@@ -1,9 +1,8 @@
-//! The short answer: how the runs ended, and how much the checkpoints of each application differ in size and time.
+//! The short answer: what the campaign asked, how the runs ended, and how much the checkpoints of each application differ in size and time.
 
 use super::{
-    abstract_of,
+    abstract_of, answers,
     model::{Block, Cell, Column, Section, Table},
-    prediction, price_of_checkpoints, restarts,
 };
 use crate::results::{data::Data, quantity};
 use cvc_core::record::names;
@@ -25,6 +24,8 @@ pub(super) fn section(data: &Data) -> Section {
         .map(|text| Block::Text { text })
         .into_iter()
         .collect();
+    let answers = answers::of(data);
+    blocks.extend((!answers.is_empty()).then_some(Block::Pairs { pairs: answers }));
     blocks.push(Block::Pairs {
         pairs: outcomes(data),
     });
@@ -54,13 +55,20 @@ fn outcomes(data: &Data) -> Vec<(String, String)> {
             data.excluded.len().to_string(),
         ));
     }
-    let restarts = restarts::of_all(data);
-    pairs.extend(
-        (restarts.tried > 0).then(|| ("restarted and verified".to_owned(), restarts.shown())),
-    );
-    pairs.extend(price_of_checkpoints::found(data));
-    pairs.extend(prediction::found(data));
     pairs
+}
+
+/// The short answer for a terminal: how much and how long, then what was asked. Empty while no run has succeeded.
+pub(super) fn told(data: &Data) -> Vec<(String, String)> {
+    if !data.runs.iter().any(|run| run.counts()) {
+        return Vec::new();
+    }
+    let mut told: Vec<(String, String)> = abstract_of::extents(data)
+        .into_iter()
+        .map(|(what, found)| (format!("a {what}"), found))
+        .collect();
+    told.extend(answers::of(data));
+    told
 }
 
 fn extremes(data: &Data) -> Table {
@@ -86,6 +94,9 @@ fn extremes(data: &Data) -> Table {
     let mut table = Table::new("found_extremes", "Checkpoints", caption, columns);
     let mut groups: indexmap::IndexMap<Vec<&str>, Vec<usize>> = indexmap::IndexMap::new();
     for (i, p) in data.points.iter().enumerate() {
+        if data.unrestarted(i).is_some() {
+            continue;
+        }
         groups
             .entry(kinds.iter().map(|f| p.factor(f)).collect())
             .or_default()

@@ -1,5 +1,5 @@
 //! How points are laid out in plots: one sheet for each application, with a panel for each of its classes; one factor along the axis, the
-//! others as panels or series.
+//! others as panels or series. Sites are series before anything else is, so that one plot compares them.
 
 use super::{
     format::Style,
@@ -22,7 +22,7 @@ pub(super) const MAX_FIGURES: usize = 24;
 const MAX_DRAWING_BYTES: usize = 800_000;
 
 /// Factors whose levels get figures of their own, because their scales have nothing in common.
-const FIGURES: [&str; 3] = ["site", "app", "class"];
+const FIGURES: [&str; 2] = ["app", "class"];
 
 /// The points of one figure.
 pub(super) struct Figure<'a> {
@@ -31,7 +31,7 @@ pub(super) struct Figure<'a> {
     /// Name in links.
     pub id: String,
     pub points: Vec<usize>,
-    /// What identifies the sheet: site and application.
+    /// What identifies the sheet: the application.
     sheet: String,
     /// What its points share, but those of other figures may not: class, checkpointer, mapping.
     common: Vec<String>,
@@ -71,7 +71,11 @@ pub(super) type PointsByCategory = Vec<Option<usize>>;
 type SeriesPanel = (String, Vec<PointsByCategory>);
 
 /// Groups the drawable points into figures.
+///
+/// A point whose runs are restarted is left out where the same point without restarts is drawn: until its checkpoint it is the same.
 pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Vec<Figure<'a>> {
+    let twice = twice(data, &drawable);
+    let drawable = |p: usize| drawable(p) && !twice.contains(&p);
     let mut groups: IndexMap<Vec<&str>, Vec<usize>> = IndexMap::new();
     let key = |p: &'a PointRow| -> Vec<&'a str> { FIGURES.iter().map(|f| p.factor(f)).collect() };
     for (i, p) in data.points.iter().enumerate().filter(|(i, _)| drawable(*i)) {
@@ -101,6 +105,13 @@ pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> V
         figure(data, &key, points, &meant)
     };
     groups.into_iter().map(figure).collect()
+}
+
+/// The drawable points that show the same as other drawable points, because they differ only in whether runs are restarted after it.
+fn twice(data: &Data, drawable: &impl Fn(usize) -> bool) -> BTreeSet<usize> {
+    (0..data.points.len())
+        .filter(|p| drawable(*p) && data.unrestarted(*p).is_some_and(drawable))
+        .collect()
 }
 
 /// Puts the figures of an application on one sheet, as long as the palette has a colour for each series.
@@ -258,11 +269,15 @@ fn figure<'a>(
         |f: &str| -> IndexSet<&str> { points.iter().map(|p| data.points[*p].factor(f)).collect() };
     let meant_levels =
         |f: &str| -> IndexSet<&str> { meant.iter().map(|p| data.points[*p].factor(f)).collect() };
-    let varying: Vec<&str> = data
+    let (sites, mut varying): (Vec<&str>, Vec<&str>) = data
         .varying()
         .into_iter()
         .filter(|f| !FIGURES.contains(f) && meant_levels(f).len() > 1)
-        .collect();
+        .partition(|f| *f == "site");
+    // the last factors become series, and any other makes a better axis
+    let alone = varying.is_empty();
+    varying.extend(sites);
+    let along = |f: &&&str| alone || **f != "site";
     let numeric = |f: &&&str| {
         meant_levels(f)
             .iter()
@@ -274,9 +289,13 @@ fn figure<'a>(
     let everywhere = |f: &&&str| data.levels(f).len();
     let x = varying
         .iter()
+        .filter(along)
         .find(|f| **f == "mapping")
-        .or_else(|| varying.iter().filter(numeric).max_by_key(everywhere))
-        .or_else(|| varying.iter().max_by_key(everywhere))
+        .or_else(|| {
+            let numeric = varying.iter().filter(along).filter(numeric);
+            numeric.max_by_key(everywhere)
+        })
+        .or_else(|| varying.iter().filter(along).max_by_key(everywhere))
         .copied();
     let axis = x.unwrap_or("mapping");
     let mut order: Vec<(f64, u32, String)> = Vec::new();
@@ -309,17 +328,12 @@ fn figure<'a>(
         "mapping" => "mapping (nodes × processes on each)".to_owned(),
         other => quantity::factor_heading(other),
     };
-    let shown = if data.levels("site").len() > 1 {
-        key
-    } else {
-        &key[1..]
-    };
-    let fixed = ["checkpointer", "mapping"]
+    let fixed = ["site", "checkpointer", "mapping"]
         .into_iter()
         .filter(|f| x != Some(*f) && data.levels(f).len() > 1 && levels(f).len() == 1);
     let fixed = fixed.map(|f| quantity::level(f, data.points[points[0]].factor(f)));
-    let common = Some(format!("class {}", key[2]))
-        .filter(|_| !key[2].is_empty())
+    let common = Some(format!("class {}", key[1]))
+        .filter(|_| !key[1].is_empty())
         .into_iter()
         .chain(fixed)
         .collect();
@@ -327,10 +341,10 @@ fn figure<'a>(
     Figure {
         ordered: order.len() > 1
             && (axis == "mapping" || numbers + 1 >= order.len() && numbers > 1),
-        sheet: shown[..shown.len() - 1].join(", "),
+        sheet: key[0].to_owned(),
         common,
-        title: shown.join(", "),
-        id: super::slug(&shown.join("-")),
+        title: key.join(", "),
+        id: super::slug(&key.join("-")),
         categories: Categories { title, names },
         levels: order.into_iter().map(|o| o.2).collect(),
         rest: varying

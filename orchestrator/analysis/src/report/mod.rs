@@ -4,6 +4,8 @@
 //! the tables are about.
 
 mod abstract_of;
+mod agreement;
+mod answers;
 mod comparison;
 mod consistency;
 mod cost;
@@ -34,9 +36,11 @@ mod timeline;
 mod traces;
 mod versions;
 
+pub use agreement::{AgreementPanel, ComparedNumber, agreement_plot};
 pub use emit::write_all;
 pub use model::{
-    Against, Beside, Block, Cell, Column, Mark, Note, Plot, Report, ReportKind, Section, Table,
+    Against, Beside, Block, Cell, Column, Confidence, Mark, Note, Plot, Report, ReportKind,
+    Section, Table,
 };
 pub use slug::slug;
 
@@ -82,6 +86,8 @@ pub fn build(index: &Index) -> Result<Report, AnalysisError> {
             .unwrap_or_default(),
         span: meta("first_entry").zip(meta("last_entry")),
         sections,
+        found: key_findings::told(&data),
+        data_tables: Vec::new(),
         records: data.records(index),
     })
 }

@@ -22,6 +22,12 @@ pub struct Report {
     pub span: Option<(String, String)>,
     /// Sections, in order.
     pub sections: Vec<Section>,
+    /// What was found in words, for terminals: what was asked, and the answer. Files have it in the sections.
+    #[serde(skip)]
+    pub found: Vec<(String, String)>,
+    /// Tables for programs, which only the CSV emitter writes: they say again, in long form, what the sections say.
+    #[serde(skip)]
+    pub data_tables: Vec<Table>,
     /// All records, for readers who want to compute for themselves; only the CSV emitter writes them.
     #[serde(skip)]
     pub records: Records,
@@ -171,11 +177,11 @@ pub enum Cell {
         /// Ratio of the means with its interval.
         comparison: Comparison,
     },
-    /// Text that links to a table of the same report.
+    /// Text that links to a table of the same report, or to a cell of one.
     Link {
         /// The text.
         text: String,
-        /// Identifier of the table.
+        /// Identifier of the table or the cell.
         to: String,
     },
     /// A cell of a printed table, with the numbers to compare it with.
@@ -192,8 +198,14 @@ pub struct Against {
     pub printed: String,
     /// The printed number; `None` for text.
     pub value: Option<f64>,
+    /// Identifier by which links name the cell, where some do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<String>,
     /// Result of the comparison.
     pub mark: Mark,
+    /// How sure that is, where print is said to be wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Confidence>,
     /// The same, in words.
     pub verdict: String,
     /// Recomputed from the paper's own inputs.
@@ -204,6 +216,49 @@ pub struct Against {
     pub measured: Option<Beside>,
     /// Marks of the notes that apply to this cell.
     pub notes: Vec<String>,
+}
+
+impl Against {
+    /// Returns the character of the mark, with question marks where print is wrong with less than high confidence.
+    pub fn symbol(&self) -> String {
+        let doubt = self.confidence.map_or("", Confidence::doubt);
+        format!("{}{doubt}", self.mark.symbol())
+    }
+}
+
+/// How sure it is that print is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Confidence {
+    /// Other numbers in print prove it.
+    High,
+    /// It is the most likely explanation.
+    Medium,
+    /// Something is wrong, perhaps this.
+    Low,
+}
+
+impl Confidence {
+    /// All of them, the surest first.
+    pub const ALL: [Self; 3] = [Self::High, Self::Medium, Self::Low];
+
+    /// Returns its word in data files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+
+    /// Returns what stands behind the mark.
+    pub fn doubt(self) -> &'static str {
+        match self {
+            Self::High => "",
+            Self::Medium => "?",
+            Self::Low => "??",
+        }
+    }
 }
 
 /// A number beside a printed one.
@@ -297,7 +352,9 @@ impl Mark {
                 "recomputed, and as near as the rounding of the printed inputs or the stated tolerance allows"
             }
             Self::Differs => "recomputed, and different from print",
-            Self::Wrong => "wrong in print: see the note",
+            Self::Wrong => {
+                "wrong in print: see the note; with ? the confidence in that is medium, with ?? low"
+            }
             Self::Cannot => "cannot be recomputed from what is printed",
         }
     }

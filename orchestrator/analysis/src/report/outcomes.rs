@@ -18,7 +18,7 @@ pub(super) fn section(data: &Data) -> Section {
         runs(
             "failed",
             "Failed runs",
-            "Runs that did not succeed, with cause and detail. Their logs are in the directory named.",
+            "Runs that did not succeed, with cause and detail. What they printed is in the files stderr and stdout of the directory named (of a restart: restart.stderr, restart.stdout), below that of the campaign.",
             &|r| r.state == "failed",
         ),
         runs(

@@ -1,11 +1,8 @@
 //! What checkpoints add to the time of a program, and what compression saves and takes.
 
-use super::{
-    effects::{effect, percent},
-    model::{Cell, Column, Table},
-};
+use super::model::{Cell, Column, Table};
 use crate::results::{
-    counterpart::{Pair, label, pairs, pairs_without_checkpoints, ratio_groups, repeats},
+    counterpart::{Pair, labels, pairs, pairs_without_checkpoints, ratio_groups, repeats},
     data::Data,
     quantity,
 };
@@ -38,16 +35,19 @@ pub(super) fn overhead(data: &Data) -> Table {
     let caption = "Wall time of otherwise equal runs with and without checkpoints. The interval is Student's t of the logarithms of the ratios \
                    of repeats with the same number. With DMTCP it includes starting under it. Runs that end at their checkpoint (size-only, restarted) have no wall time and are not here.";
     let mut table = Table::new("overhead", "Overhead of checkpoints", caption, columns);
-    for (level, pair) in pairs_without_checkpoints(data) {
+    let (levels, pairs): (Vec<&str>, Vec<Pair>) = pairs_without_checkpoints(data)
+        .filter(|(_, pair)| !repeats(data, pair, names::WALL_S).is_empty())
+        .unzip();
+    for ((level, pair), at) in levels.into_iter().zip(&pairs).zip(labels(&pairs)) {
         let Some(ratio) = pooled_ratio(&ratio_groups(
             data,
-            std::slice::from_ref(&pair),
+            std::slice::from_ref(pair),
             names::WALL_S,
         )) else {
             continue;
         };
         let (low, high) = ratio.interval_pct().unzip();
-        let [with, without] = summaries(data, &pair, names::WALL_S);
+        let [with, without] = summaries(data, pair, names::WALL_S);
         let time = Cell::measured(data.points[pair.point].summaries.get(names::CKPT_LATENCY_S));
         let numbers = [
             Cell::number(ratio.change_pct()),
@@ -57,7 +57,7 @@ pub(super) fn overhead(data: &Data) -> Table {
             time,
         ];
         table.rows.push(
-            [Cell::text(label(&pair)), Cell::text(level), without, with]
+            [Cell::text(at), Cell::text(level), without, with]
                 .into_iter()
                 .chain(numbers)
                 .collect(),
@@ -103,18 +103,26 @@ pub(super) fn compression(data: &Data) -> Table {
         caption,
         columns,
     );
-    for pair in pairs(data, "compression", "gzip", "none") {
+    // what is restarted after its checkpoint is the same until then
+    let mut pairs = pairs(data, "compression", "gzip", "none");
+    pairs.retain(|pair| {
+        !repeats(data, pair, names::CKPT_STORED_BYTES).is_empty()
+            && [pair.point, pair.counterpart]
+                .iter()
+                .any(|p| data.unrestarted(*p).is_none())
+    });
+    for (pair, at) in pairs.iter().zip(labels(&pairs)) {
         let Some(ratio) = pooled_ratio(&ratio_groups(
             data,
-            std::slice::from_ref(&pair),
+            std::slice::from_ref(pair),
             names::CKPT_STORED_BYTES,
         )) else {
             continue;
         };
-        let mut row = vec![Cell::text(label(&pair)), Cell::number(1.0 / ratio.ratio)];
-        let ends = !repeats(data, &pair, names::WALL_S).is_empty();
+        let mut row = vec![Cell::text(at), Cell::number(1.0 / ratio.ratio)];
+        let ends = !repeats(data, pair, names::WALL_S).is_empty();
         for q in measured {
-            let [with, without] = summaries(data, &pair, q);
+            let [with, without] = summaries(data, pair, q);
             row.extend(if q != quantity::PROCESSOR_S || ends {
                 [without, with]
             } else {
@@ -124,44 +132,6 @@ pub(super) fn compression(data: &Data) -> Table {
         table.rows.push(row);
     }
     table
-}
-
-/// Says what checkpoints add to the wall time on average, for each checkpointer that was compared with none.
-pub(super) fn found(data: &Data) -> Vec<(String, String)> {
-    let levels = data.levels("checkpointer");
-    let with = levels
-        .iter()
-        .filter(|level| levels.contains("none") && **level != "none");
-    with.filter_map(|level| {
-        let Some(effect) = effect(data, "checkpointer", level, "none", names::WALL_S) else {
-            return ends_at_checkpoints(data, level).then(|| {
-                let what = "not measured: all runs that were to show it end at their checkpoint (size-only, restarted)";
-                (format!("wall time with checkpoints by {level}"), what.to_owned())
-            });
-        };
-        let over = cvc_core::units::counted(effect.points as u32, "point");
-        let range =
-            effect.interval_pct().map_or("no interval".to_owned(), |(low, high)| format!("95 %: {} to {} %", percent(low), percent(high)));
-        Some((
-            format!("wall time with checkpoints by {level}"),
-            format!("{}{} % ({range}; mean of {over})", if effect.ratio < 1.0 { "" } else { "+" }, percent(effect.change_pct())),
-        ))
-    })
-    .collect()
-}
-
-/// Whether there are runs with checkpoints that could be compared with runs without, but none of them goes on after its checkpoint.
-fn ends_at_checkpoints(data: &Data, level: &str) -> bool {
-    let has = |point: usize, quantity: &str| {
-        data.points[point]
-            .values
-            .get(quantity)
-            .is_some_and(|values| !values.is_empty())
-    };
-    let pairs = pairs(data, "checkpointer", level, "none");
-    pairs.iter().any(|pair| {
-        has(pair.point, names::CKPT_STORED_BYTES) && has(pair.counterpart, names::WALL_S)
-    }) && !pairs.iter().any(|pair| has(pair.point, names::WALL_S))
 }
 
 /// Returns the measurements of both points of a pair.

@@ -3,7 +3,7 @@
 use super::{
     latency,
     layout::{self, Part, PlannedPlot, PointsByCategory, Sheet},
-    model::{Plot, Section},
+    model::{Block, Plot, Section},
     plot::{self, Marks, Panel},
     size_by_zone,
 };
@@ -33,6 +33,12 @@ pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
     plots.extend(over_axis(data, names::WALL_S, "Wall time", |_| true));
     let mut blocks = Vec::new();
     layout::add(&mut blocks, plots)?;
+    if !blocks.is_empty() && (0..data.points.len()).any(|p| data.unrestarted(p).is_some()) {
+        blocks.push(Block::Text {
+            text: "Points whose runs are restarted are not drawn where the same points without restarts are: until the checkpoint they are the same."
+                .to_owned(),
+        });
+    }
     Ok(Section {
         id: "plots",
         title: "Sizes and times".to_owned(),

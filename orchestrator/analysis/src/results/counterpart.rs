@@ -196,6 +196,28 @@ pub(crate) fn compared_levels<'d>(data: &'d Data, factor: &str) -> Vec<(&'d str,
         .collect()
 }
 
+/// Describes where each of these pairs stands; whether runs are restarted only where that tells pairs apart, or nothing else does.
+pub(crate) fn labels(pairs: &[Pair]) -> Vec<String> {
+    const FACTOR: &str = "restart_check";
+    let level = |pair: &Pair| {
+        pair.at
+            .iter()
+            .find(|(f, _)| f == FACTOR)
+            .map(|(_, level)| level.clone())
+    };
+    let is_same = pairs.windows(2).all(|two| level(&two[0]) == level(&two[1]));
+    let without = |pair: &Pair| Pair {
+        at: pair
+            .at
+            .iter()
+            .filter(|(f, _)| !is_same || f != FACTOR || pair.at.len() == 1)
+            .cloned()
+            .collect(),
+        ..pair.clone()
+    };
+    pairs.iter().map(|pair| label(&without(pair))).collect()
+}
+
 /// Describes where a pair stands.
 pub(crate) fn label(pair: &Pair) -> String {
     let parts: Vec<String> = pair

@@ -39,6 +39,8 @@ pub(crate) struct Data {
     /// Predictions for held-out points, if the campaign file asks for them.
     pub predictions: Option<HoldoutResult>,
     varying: OnceLock<Vec<String>>,
+    /// Points whose runs are restarted, with those that differ in nothing but that theirs are not.
+    restarted: OnceLock<HashMap<usize, usize>>,
     by_level: OnceLock<HashMap<String, HashMap<String, Vec<usize>>>>,
 }
 
@@ -105,6 +107,7 @@ impl Data {
             facts,
             predictions: HoldoutResult::read(index)?,
             varying: OnceLock::new(),
+            restarted: OnceLock::new(),
             by_level: OnceLock::new(),
         })
     }
@@ -146,6 +149,27 @@ impl Data {
             varying
         });
         known.iter().map(String::as_str).collect()
+    }
+
+    /// Returns the point that differs from one whose runs are restarted in nothing but that its own are not: until the checkpoint both show
+    /// the same. `None` if there is none, or nothing was measured at it.
+    pub fn unrestarted(&self, point: usize) -> Option<usize> {
+        const FACTOR: &str = "restart_check";
+        let known = self.restarted.get_or_init(|| {
+            let key = |p: &PointRow| -> Vec<String> {
+                let others = self.factors.iter().filter(|f| *f != FACTOR);
+                others.map(|f| p.factor(f).to_owned()).collect()
+            };
+            let at = |level: &str| self.points_at(FACTOR, level).iter().copied();
+            let without: HashMap<Vec<String>, usize> = at("false")
+                .filter(|i| !self.points[*i].summaries.is_empty())
+                .map(|i| (key(&self.points[i]), i))
+                .collect();
+            at("true")
+                .filter_map(|i| Some((i, *without.get(&key(&self.points[i]))?)))
+                .collect()
+        });
+        known.get(&point).copied()
     }
 
     /// Returns the points with a level of a factor, in their order.

@@ -268,3 +268,89 @@ fn a_copied_table_has_the_ends_of_intervals_in_columns_of_their_own() {
         "{latex}"
     );
 }
+
+/// The page as a printer gets it, as a page for a screen: its rules for paper hold everywhere, and its policy is left out, which knows the
+/// rules by their digest.
+fn for_paper(page: &str) -> String {
+    let (before, rest) = page
+        .split_once("<meta http-equiv=\"Content-Security-Policy\"")
+        .expect("a policy");
+    let (_, after) = rest.split_once('>').expect("the end of the element");
+    let page = format!("{before}{after}");
+    assert!(page.contains("@media print"));
+    page.replace("@media print", "@media all")
+}
+
+/// A sheet of A4 lies on its side: 297 mm less the margins, at 96 pixels to the inch.
+const PAPER: u32 = 1040;
+
+#[test]
+fn on_paper_no_column_is_cut_and_headings_of_tables_can_be_repeated() {
+    require!(Tool::Chromium);
+    let pages = [
+        campaign_page(|dir| common::campaign_of(dir, common::many_points())),
+        campaign_page(common::campaign_with_costs),
+        page_of(&comparison::made()),
+    ];
+    for page in pages {
+        let found = opened(
+            &for_paper(&page),
+            &[PAPER],
+            "async (document, window) => {
+               await new Promise((next) => setTimeout(next, 50));
+               const style = (e) => window.getComputedStyle(e);
+               const tables = [...document.querySelectorAll('table')].filter((t) => t.checkVisibility());
+               return {
+                 tables: tables.length,
+                 cut: tables.filter((t) => t.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map((t) => t.id),
+                 scrolls: [...document.querySelectorAll('.scroll')].filter((e) => style(e).overflowX !== 'visible').length,
+                 sticky: [...document.querySelectorAll('th')].filter((e) => style(e).position !== 'static').length,
+                 boxes: [...document.querySelectorAll('th button')].filter((e) => style(e).display !== 'contents').length,
+                 heads: tables.filter((t) => style(t.tHead).display !== 'table-header-group').length,
+                 alone: [...document.querySelectorAll('h2, h3, p.caption')].filter((e) => style(e).breakAfter !== 'avoid').length,
+                 controls: [...document.querySelectorAll('.tools, .hint, nav')].filter((e) => style(e).display !== 'none').length,
+               };
+             }",
+        )
+        .remove(0);
+        assert!(found["tables"].as_u64() > Some(3), "{found}");
+        assert_eq!(found["cut"], Value::Array(Vec::new()), "{found}");
+        for name in ["scrolls", "sticky", "boxes", "heads", "alone", "controls"] {
+            assert_eq!(found[name], 0, "{name}: {found}");
+        }
+    }
+}
+
+#[test]
+fn what_is_wider_than_the_page_says_that_it_scrolls_and_plots_fill_a_wide_page() {
+    require!(Tool::Chromium);
+    let page = campaign_page(|dir| {
+        common::campaign(dir);
+    });
+    let found = opened(
+        &page,
+        &WIDTHS,
+        "async (document, window) => {
+           await new Promise((next) => setTimeout(next, 50));
+           const boxes = [...document.querySelectorAll('.scroll')].filter((e) => e.checkVisibility());
+           const hint = (box) => {
+             let before = box.previousElementSibling;
+             if (before.classList.contains('tools')) before = before.previousElementSibling;
+             return before.classList.contains('hint') && !before.hidden;
+           };
+           const row = document.querySelector('.figures').getBoundingClientRect();
+           const right = Math.max(...[...document.querySelectorAll('.figures figure')].map((e) => e.getBoundingClientRect().right));
+           return {
+             wide: boxes.filter((e) => e.scrollWidth > e.clientWidth).length,
+             untold: boxes.filter((e) => (e.scrollWidth > e.clientWidth) !== hint(e)).length,
+             filled: (right - row.left) / row.width,
+           };
+         }",
+    );
+    for (width, found) in WIDTHS.into_iter().zip(&found) {
+        assert_eq!(found["untold"], 0, "{width}: {found}");
+    }
+    assert!(found[0]["wide"].as_u64() > Some(0), "{found:?}");
+    let filled = found[2]["filled"].as_f64().expect("a number");
+    assert!((0.9..1.001).contains(&filled), "{found:?}");
+}

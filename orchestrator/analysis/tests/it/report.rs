@@ -1028,3 +1028,36 @@ fn a_page_of_many_runs_stays_small() {
     let text = page(dir.path());
     assert!(text.len() < 5_000_000, "{} bytes", text.len());
 }
+
+#[test]
+fn sites_are_series_of_one_plot() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign_with_costs(dir.path());
+    let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
+    let wall: Vec<_> = plots(&report)
+        .into_iter()
+        .filter(|p| p.id.starts_with("wall-s-"))
+        .collect();
+    let [plot] = &wall[..] else {
+        panic!("{:?}", wall.iter().map(|p| &p.title).collect::<Vec<_>>())
+    };
+    assert_eq!((plot.panels.len(), plot.keys.len()), (1, 4));
+    for site in ["cluster", "c5", "spot", "laptop"] {
+        assert!(plot.keys.iter().any(|k| k.contains(site)), "{site}");
+        assert!(!plot.title.contains(site), "{}", plot.title);
+    }
+}
+
+#[test]
+fn every_identifier_of_a_page_occurs_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let page = page(dir.path());
+    let all: Vec<&str> = page
+        .split(" id=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    let distinct: std::collections::BTreeSet<&str> = all.iter().copied().collect();
+    assert_eq!(distinct.len(), all.len(), "{all:?}");
+}

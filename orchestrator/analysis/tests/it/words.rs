@@ -47,8 +47,8 @@ const SAID: [(&str, &str, &[&str]); 32] = [
         &["effect pooled over three points"],
     ),
     (
-        "report/price_of_checkpoints.rs",
-        "95 %: {} to {} %",
+        "report/answers.rs",
+        "(95 %: {} to {}",
         &["effect pooled over three points"],
     ),
     ("report/traces.rs", "\"95 % from\"", &["ratio of pairs"]),

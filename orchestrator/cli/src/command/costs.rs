@@ -1,10 +1,14 @@
 //! The expected costs of a plan, as `cvc plan` shows them.
 
+use super::plan_view::View;
 use crate::{
-    display::duration,
+    args::SortBy,
+    display::{Varying, duration},
+    output::note,
     text::{paragraph, table},
 };
-use cvc_cloud::cost::{self, Expected, PriceBook, SETUP_S, SiteCost};
+use camino::Utf8Path;
+use cvc_cloud::cost::{self, Expected, MachineFacts, PriceBook, SETUP_S, SiteCost, machines};
 use cvc_cloud::provider::FleetRequest;
 use cvc_core::campaign::{Credits, Market, Spec};
 use cvc_core::ids::PointId;
@@ -76,7 +80,11 @@ pub fn show(
             } else {
                 "-".into()
             },
-            duration(site.there_s),
+            if site.is_timed {
+                duration(site.there_s)
+            } else {
+                "unknown".into()
+            },
             or_unknown(site.runs_usd, at_most),
             or_unknown(site.usd, at_most),
         ]);
@@ -130,6 +138,154 @@ pub fn show(
     Ok(())
 }
 
+/// What one run and one checkpoint of each point cost: what types are compared by.
+pub fn show_each(
+    out: &mut impl Write,
+    view: &View<'_>,
+    sort: Option<SortBy>,
+    varying: &Varying,
+) -> std::io::Result<()> {
+    let expected = &view.expected;
+    let one = expected.of_point(view.plan);
+    let points = view.points(sort);
+    let takes_checkpoints = points.iter().any(|(_, e)| e.checkpoint_s.is_some());
+    let mut rows = table(
+        ["point"]
+            .into_iter()
+            .chain(varying.names().iter().map(String::as_str))
+            .chain(["a run"])
+            .chain(
+                takes_checkpoints
+                    .then_some(["a checkpoint", "takes"])
+                    .into_iter()
+                    .flatten(),
+            ),
+        &[],
+    );
+    let mut bound_by_storage = 0;
+    for (planned, estimate) in points {
+        let Some(site) = expected
+            .sites
+            .iter()
+            .find(|s| s.site == planned.point.site && s.has_price())
+        else {
+            continue;
+        };
+        let at_most = site
+            .rate
+            .as_ref()
+            .is_ok_and(|r| r.as_ref().is_some_and(NodeRate::is_at_most));
+        let mut row = vec![planned.id.as_str()[..8].to_owned()];
+        row.extend(
+            varying
+                .names()
+                .iter()
+                .map(|n| planned.point.factor(n).unwrap_or_else(|| "-".into())),
+        );
+        row.push(or_unknown(one.get(&planned.id).copied(), at_most));
+        let is_bound = estimate.storage_s.is_some() && estimate.storage_s == estimate.checkpoint_s;
+        bound_by_storage += usize::from(is_bound);
+        let of_checkpoint = match (estimate.checkpoint_s, estimate.known_cores) {
+            (None, _) => ["-".to_owned(), "-".to_owned()],
+            (Some(_), None) => ["unknown".to_owned(), "unknown".to_owned()],
+            (Some(seconds), Some(_)) => [
+                or_unknown(expected.of_checkpoint(&planned.point, estimate), at_most),
+                format!("{}{}", if is_bound { "≥" } else { "" }, duration(seconds)),
+            ],
+        };
+        if takes_checkpoints {
+            row.extend(of_checkpoint);
+        }
+        rows.add_row(row);
+    }
+    if rows.row_count() == 0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\ncost of one run{}\n{}",
+        if takes_checkpoints {
+            " and one checkpoint"
+        } else {
+            ""
+        },
+        rows.trim_fmt()
+    )?;
+    if bound_by_storage > 0 {
+        let text = format!(
+            "≥: the disks of the fullest node need at least this, by the most that they and their instance move (as published on {})",
+            machines::shipped().date
+        );
+        writeln!(out, "{}", paragraph("", &text))?;
+    }
+    Ok(())
+}
+
+/// What the instances of each site are, and what is assumed of their speed.
+pub fn show_machines(out: &mut impl Write, view: &View<'_>) -> std::io::Result<()> {
+    let spec = &view.session.spec;
+    let sites: Vec<_> = view
+        .expected
+        .sites
+        .iter()
+        .filter_map(|s| {
+            let ec2 = spec.sites.get(&s.site)?.ec2.as_ref()?;
+            Some((&s.site, ec2, ec2.instances.instance_types.first()?))
+        })
+        .collect();
+    if sites.is_empty() {
+        return Ok(());
+    }
+    let prices = &view.expectations.prices;
+    writeln!(
+        out,
+        "\nmachines (as published on {}):",
+        machines::shipped().date
+    )?;
+    for (site, ec2, name) in &sites {
+        let what = prices.facts(name).map_or_else(
+            || "nothing is known of this type".to_owned(),
+            MachineFacts::describe,
+        );
+        writeln!(
+            out,
+            "{}",
+            paragraph("  ", &format!("{site}: {name}: {what}"))
+        )?;
+        let elsewhere = prices.regions_with(name);
+        if prices.on_demand(&ec2.region, name).is_err() && !elsewhere.is_empty() {
+            let text = format!(
+                "no price of {name} in {} is known: perhaps it is not there; it is in {}",
+                ec2.region,
+                elsewhere.join(", ")
+            );
+            writeln!(out, "{}", paragraph("    ", &text))?;
+        }
+    }
+    if sites
+        .iter()
+        .any(|(_, _, name)| prices.facts(name).is_some_and(MachineFacts::is_arm))
+    {
+        let text = "arm64: your own programs have to be built for it; cvc builds its kernels and what `cvc install` installs there";
+        writeln!(out, "{}", paragraph("  ", text))?;
+    }
+    let text = "speed: every vCPU is taken to compute equally fast, because no relative speed of these types is known here: the order by cost is that of prices and numbers of vCPUs, until you have measured";
+    writeln!(out, "{}", paragraph("  ", text))
+}
+
+/// Says that prices which cvc carries are old.
+pub fn tell_outdated(expected: &Expected, book: &PriceBook, file: &Utf8Path) {
+    let rates = expected
+        .sites
+        .iter()
+        .filter_map(|s| s.rate.as_ref().ok()?.as_ref());
+    if let Some(date) = book.outdated(rates) {
+        note(format_args!(
+            "the prices that cvc carries are of {date}, more than a year old; with credentials, `cvc prices {file}` asks for today's"
+        ));
+    }
+}
+
 /// All sites together, beside the budget.
 fn total(
     out: &mut impl Write,
@@ -143,7 +299,7 @@ fn total(
             .as_ref()
             .is_ok_and(|r| r.as_ref().is_some_and(NodeRate::is_at_most))
     });
-    let known: f64 = priced.iter().filter_map(|s| s.usd).sum();
+    let known = expected.known_usd();
     let all = match expected.usd {
         Some(usd) => or_unknown(Some(usd), at_most),
         None => format!(

@@ -1,6 +1,8 @@
 //! `cvc image`: the reader of images is in the probe; what it cannot know is to which runs and points of a campaign directories belong.
 
-use crate::{display::Varying, exit_status::ExitStatus, failure::Failure, output};
+use crate::{
+    display::Varying, exit_status::ExitStatus, failure::Failure, output, text::terminal_width,
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::ids::PointId;
 use cvc_core::plan::Plan;
@@ -37,6 +39,7 @@ pub fn image(args: &ImageArgs) -> Result<ExitStatus, Failure> {
     let caller = Caller {
         progress: Some(&|done, all| progress.tell(done as u64, all as u64, "images")),
         estimating: Some(&|done, all| progress.tell(done, all, "MiB")),
+        width: terminal_width(),
         groupings,
     };
     let mut out = output::shown_as(args.json);

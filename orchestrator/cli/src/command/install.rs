@@ -13,7 +13,10 @@ use cvc_core::campaign::Spec;
 use cvc_core::plan::{self};
 use cvc_core::stop::StopRequest;
 use cvc_core::store::CampaignDir;
-use cvc_session::{campaigns::load_of_site, install_one};
+use cvc_session::{
+    campaigns::{is_standing, load_of_site},
+    install_one,
+};
 use cvc_sites::install::{self, InstallReport, Lock, Request};
 use std::io::Write;
 use tokio::{
@@ -24,6 +27,7 @@ use tracing::Instrument;
 
 pub fn install(args: &InstallArgs) -> Result<ExitStatus, Failure> {
     let spec = of_site(&args.of)?;
+    is_standing(&spec, &args.of.site)?;
     let plan = plan::build(&spec);
     let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
     let limit = (!args.limit.is_empty()).then(|| args.limit.join(":"));

@@ -6,9 +6,11 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     output::note,
+    text::paragraph,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::store::CampaignDir;
+use cvc_core::units::counted;
 use cvc_index::Index;
 use cvc_paper::paper::Paper;
 use cvc_paper::rerun::{self, CampaignMeasurements, Definition, Joined};
@@ -24,7 +26,10 @@ pub enum Outcome {
     Joined {
         definition: Box<Definition>,
         joined: Joined,
+        /// The campaigns that were read.
         from: Vec<Utf8PathBuf>,
+        /// Those among them with runs that succeeded.
+        by: Vec<Utf8PathBuf>,
     },
 }
 
@@ -47,6 +52,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
         }
         return Ok(Outcome::Nothing);
     };
+    let skipped = run::SkippedRuns::default();
     if args.measure {
         for campaign in &definition.campaigns {
             let file = folder.join(&campaign.file);
@@ -59,6 +65,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
                 place: args.place.clone(),
                 json: false,
                 retry_failed: false,
+                keep_going: false,
                 selection: SelectionArgs { only: Vec::new() },
                 time_limit: None,
                 install: false,
@@ -66,9 +73,12 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
                 report: None,
             };
             // failed runs are results: their cells say so
-            if run::run(&args)? == ExitStatus::Interrupted {
+            if run::run_collecting(&args, Some(&skipped))? == ExitStatus::Interrupted {
                 return Ok(Outcome::Interrupted);
             }
+        }
+        if let Some(text) = not_run(&skipped.lock()) {
+            note(format_args!("{}", paragraph("", &text)));
         }
     }
     let from = if args.from.is_empty() {
@@ -77,6 +87,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
         args.from.clone()
     };
     let mut measured = CampaignMeasurements::default();
+    let mut by = Vec::new();
     for dir in &from {
         if !dir.join("plan.json").is_file() {
             return Err(Failure::Other {
@@ -89,7 +100,11 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
             });
         }
         // only read, never changed: it may be an archive
+        let known = measured.points.len();
         measured.add(&Index::apart(dir)?)?;
+        if measured.points[known..].iter().any(|p| !p.runs.is_empty()) {
+            by.push(dir.clone());
+        }
     }
     let joined = rerun::join(paper, &definition, &measured);
     if let Some(mistake) = joined.mistakes.first() {
@@ -103,7 +118,39 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
         definition: Box::new(definition),
         joined,
         from,
+        by,
     })
+}
+
+/// What was skipped of all campaigns, in one sentence: the names of what is not installed, each once. `None` if nothing was.
+fn not_run(skipped: &[(u64, String)]) -> Option<String> {
+    let runs: u64 = skipped.iter().map(|(runs, _)| runs).sum();
+    if runs == 0 {
+        return None;
+    }
+    let (mut names, mut others): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    for (_, reason) in skipped {
+        let found = missing(reason);
+        let list = if found.is_empty() {
+            (&mut others, vec![reason.as_str()])
+        } else {
+            (&mut names, found)
+        };
+        for name in list.1 {
+            if !list.0.contains(&name) {
+                list.0.push(name);
+            }
+        }
+    }
+    let mut text = format!("{} skipped", counted(runs, "run"));
+    if !names.is_empty() {
+        text.push_str(&format!(": missing are {}", names.join(", ")));
+    }
+    for other in others {
+        text.push_str(&format!("; {other}"));
+    }
+    text.push_str("; `cvc plan` with the campaign file says where each was looked for");
+    Some(text)
 }
 
 /// The existing directories of the paper's campaigns, with every variant.
@@ -124,4 +171,45 @@ fn of_paper(
         }
     }
     Ok(dirs)
+}
+
+/// What a reason says is not installed. Reasons are sentences for people; the names are what those of several points have in common.
+fn missing(reason: &str) -> Vec<&str> {
+    let parts: Vec<&str> = reason.split(" is not installed").collect();
+    let before = &parts[..parts.len() - 1];
+    before
+        .iter()
+        .map(|text| {
+            let begin = text.rfind("MPI library `").filter(|_| text.ends_with('`'));
+            let word = || text.rfind([' ', ';']).map_or(0, |at| at + 1);
+            text[begin.unwrap_or_else(word)..].trim()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::not_run;
+
+    #[test]
+    fn what_is_missing_is_named_once_and_other_reasons_are_kept() {
+        let npb = |n: u32| {
+            format!(
+                "npb-bt is not installed: no bt.C.{n} in DIR; MPI library `mpich-ch3` is not installed: no bin/mpiexec"
+            )
+        };
+        let text = not_run(&[
+            (1, npb(4)),
+            (3, npb(9)),
+            (1, "more memory than there is".into()),
+        ]);
+        assert_eq!(
+            text.as_deref(),
+            Some(
+                "5 runs skipped: missing are npb-bt, MPI library `mpich-ch3`; more memory than there is; `cvc plan` with the campaign file says \
+                 where each was looked for"
+            )
+        );
+        assert_eq!(not_run(&[]), None);
+    }
 }

@@ -6,6 +6,7 @@ mod compare;
 mod costs;
 mod doctor;
 mod down;
+mod expected_json;
 mod explain;
 mod export;
 mod fsck;
@@ -15,6 +16,7 @@ mod init;
 mod install;
 mod measure;
 mod plan;
+mod plan_view;
 mod predict;
 mod prices;
 mod reference;
@@ -27,15 +29,15 @@ mod sides;
 mod space;
 mod status;
 mod sweep;
+mod temporary;
 mod trace;
 
 use crate::{
     args::{Arguments, Command},
     exit_status::ExitStatus,
     failure::Failure,
-    output,
+    help, output,
 };
-use clap::CommandFactory;
 use cvc_core::paths;
 use std::io::Write;
 
@@ -45,7 +47,7 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         arguments.command,
         Command::Schema { .. }
             | Command::Completions { .. }
-            | Command::Reference
+            | Command::Reference { .. }
             | Command::Shepherd
     );
     if !needs_no_file {
@@ -78,11 +80,12 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Completions { shell } => {
             // it panics where it cannot write
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "cvc", &mut script);
+            clap_complete::generate(shell, &mut help::command(), "cvc", &mut script);
             output::shown().write_all(&script)?;
             Ok(ExitStatus::Done)
         }
-        Command::Reference => reference::reference(),
+        Command::Reference { man: None } => reference::print(),
+        Command::Reference { man: Some(dir) } => reference::write_manual(&dir),
         Command::Shepherd => {
             cvc_probe::shepherd::main().map_err(|e| Failure::Other {
                 status: ExitStatus::Host,

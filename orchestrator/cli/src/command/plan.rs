@@ -1,8 +1,12 @@
 //! `cvc plan`
 
-use super::{costs, space};
+use super::{
+    costs, expected_json,
+    plan_view::{Area, View},
+    space,
+};
 use crate::{
-    args::PlanArgs,
+    args::{PlanArgs, SortBy},
     display::{Varying, duration},
     exit_status::ExitStatus,
     failure::Failure,
@@ -10,15 +14,13 @@ use crate::{
     output::{self, note},
     text::{paragraph, table},
 };
-use cvc_core::campaign::Spec;
 use cvc_core::inventory::InventoryProgram;
-use cvc_core::plan::{self, Plan};
-use cvc_core::point::{ExcludedBy, Point, Repeat};
-use cvc_core::store::CampaignDir;
+use cvc_core::plan::Plan;
+use cvc_core::point::{Excluded, ExcludedBy, Point, Repeat, SAME_AS_OTHER};
 use cvc_core::units::{counted, size};
-use cvc_engine::attempt::{Readiness, ReadySite};
+use cvc_engine::attempt::Readiness;
 use cvc_session::{Expectations, Session, campaigns::unknown_hosts};
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use std::{collections::HashMap, io::Write};
 
 /// Maximum number of points that are listed below a reason that concerns them all.
@@ -36,7 +38,7 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
     session.select(&args.selection.only)?;
     let plan = session.selected();
     let mut out = std::io::BufWriter::new(output::shown_as(args.json));
-    if args.json {
+    if args.json && !args.estimates {
         for (site, inventory) in unknown_hosts(&session.spec) {
             note(unknown_nodes(site, inventory));
         }
@@ -45,14 +47,29 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
         out.flush()?;
         return Ok(ExitStatus::Done);
     }
-    let sites = runtime()?.block_on(session.ask_sites(|_| Readiness::Find, |_| ()));
-    show(&mut out, &session, &plan, &sites, args.runs)?;
+    let sites: IndexMap<_, _> = runtime()?.block_on(session.ask_sites(|_| Readiness::Find, |_| ()));
+    let view = View::of(&session, &plan, &sites);
+    if args.json {
+        let mut all = serde_json::to_value(&plan).map_err(std::io::Error::from)?;
+        all["expected"] = expected_json::of(&view, args.sort);
+        serde_json::to_writer_pretty(&mut out, &all).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        show(&mut out, &view, args.runs, args.sort)?;
+    }
     out.flush()?;
     drop(out);
-    tell_without_effect(&session);
+    if !args.json {
+        tell_without_effect(&session);
+        costs::tell_outdated(&view.expected, &view.expectations.prices, &args.file);
+    }
     // the same as `cvc run` ends with, so that a script notices
     session.has_runs()?;
-    Ok(ExitStatus::Done)
+    Ok(if view.not_enough().is_empty() {
+        ExitStatus::Done
+    } else {
+        ExitStatus::NotEnough
+    })
 }
 
 /// Warns of keys of the file that change nothing.
@@ -73,19 +90,26 @@ fn unknown_nodes(site: &str, inventory: &InventoryProgram) -> String {
 
 fn show(
     out: &mut impl Write,
-    session: &Session,
-    plan: &Plan,
-    sites: &IndexMap<String, ReadySite>,
+    view: &View<'_>,
     every_run: bool,
+    sort: Option<SortBy>,
 ) -> std::io::Result<()> {
+    let View {
+        session,
+        plan,
+        sites,
+        expectations,
+        obstacles,
+        expected,
+        shortages,
+    } = view;
     let spec = &session.spec;
-    let expectations = session.expectations(plan, sites);
     let Expectations {
         estimates,
         spaces,
         prices,
         ..
-    } = &expectations;
+    } = expectations;
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
     writeln!(out, "campaign {}, seed {}", plan.campaign, plan.seed)?;
     if !spec.description.is_empty() {
@@ -119,17 +143,8 @@ fn show(
         )?;
     }
 
-    let obstacles = expectations.obstacles(spec, plan, sites);
-    let expected = expectations.cost(spec, plan, &obstacles);
     let one = expected.of_point(plan);
-    let mut runs: HashMap<_, (u32, u32)> = HashMap::new();
-    for run in &plan.runs {
-        let (warmups, measured) = runs.entry(&run.point).or_default();
-        match run.repeat {
-            Repeat::Warmup(_) => *warmups += 1,
-            Repeat::Measured(_) => *measured += 1,
-        }
-    }
+    let runs = view.runs();
     let mut points = table(
         ["point"]
             .into_iter()
@@ -138,12 +153,7 @@ fn show(
             .chain(expected.has_price().then_some("cost")),
         &[],
     );
-    for (planned, estimate) in plan
-        .points
-        .iter()
-        .zip(&estimates.points)
-        .filter(|(p, _)| !obstacles.contains_key(&p.id))
-    {
+    for (planned, estimate) in view.points(sort) {
         let (warmups, measured) = runs.get(&planned.id).copied().unwrap_or_default();
         let mut row = vec![planned.id.as_str()[..8].to_owned()];
         row.extend(
@@ -161,7 +171,9 @@ fn show(
         } else {
             counted
         });
-        row.push(if estimate.is_cut() {
+        row.push(if estimate.known_cores.is_none() {
+            "unknown".to_owned()
+        } else if estimate.is_cut() {
             format!(
                 "{}, ends after {}",
                 duration(estimate.needed_s),
@@ -182,7 +194,7 @@ fn show(
         ));
         if expected.has_price() {
             row.push(costs::of_point(
-                &expected,
+                expected,
                 &one,
                 &planned.id,
                 &planned.point.site,
@@ -221,19 +233,20 @@ fn show(
         );
         writeln!(out, "\n{}", paragraph("", &text))?;
     }
-    if !plan.excluded.is_empty() {
-        let are = if plan.excluded.len() == 1 {
-            "is"
-        } else {
-            "are"
-        };
+    let (same, excluded): (Vec<&Excluded>, Vec<&Excluded>) = plan
+        .excluded
+        .iter()
+        .partition(|e| e.reason.ends_with(SAME_AS_OTHER));
+    show_same(out, &same)?;
+    if !excluded.is_empty() {
+        let are = if excluded.len() == 1 { "is" } else { "are" };
         writeln!(
             out,
             "\n{} {are} excluded:",
-            counted(plan.excluded.len(), "point")
+            counted(excluded.len(), "point")
         )?;
         let all = Varying::of(
-            plan.excluded
+            excluded
                 .iter()
                 .map(|e| &e.point)
                 .chain(plan.points.iter().map(|p| &p.point))
@@ -242,7 +255,7 @@ fn show(
         );
         grouped(
             out,
-            plan.excluded
+            excluded
                 .iter()
                 .map(|e| (format!("{}: {}", by(e.by), e.reason), all.show(&e.point))),
         )?;
@@ -278,36 +291,45 @@ fn show(
             writeln!(out, "{number:>6}  {}  {repeat:<10} {point}", run.id)?;
         }
     }
-    let skipped: f64 = plan
+    let timed: Vec<_> = plan
         .points
         .iter()
         .zip(&estimates.points)
-        .filter(|(p, _)| obstacles.contains_key(&p.id))
+        .filter(|(p, e)| !obstacles.contains_key(&p.id) && e.known_cores.is_some())
+        .collect();
+    let all_s: f64 = timed
+        .iter()
         .map(|(p, e)| e.seconds * runs.get(&p.id).map_or(0.0, |(w, m)| f64::from(w + m)))
         .sum();
+    let last_s = timed
+        .iter()
+        .filter_map(|(p, _)| expected.ends_s.get(&p.point.site))
+        .fold(0.0, |a: f64, b| a.max(*b));
     let here: u32 = runs
         .iter()
         .filter(|(id, _)| !obstacles.contains_key(*id))
         .map(|(_, (w, m))| w + m)
         .sum();
-    let all_s = (estimates.total_s - skipped).max(0.0);
     let most = if spec.run.until.is_some() {
         "at most "
     } else {
         ""
     };
     // sites that share no machine, and runs side by side
-    let beside = if expected.last_s < 0.95 * all_s {
+    let beside = if last_s < 0.95 * all_s {
         format!(" ({} one after another)", duration(all_s))
     } else {
         String::new()
     };
-    writeln!(
-        out,
-        "\n{most}{}, about {}{beside}",
-        counted(here, "run"),
-        duration(expected.last_s.min(all_s))
-    )?;
+    let lasts = if timed.is_empty() && here > 0 {
+        "for an unknown time".to_owned()
+    } else {
+        format!("about {}{beside}", duration(last_s.min(all_s)))
+    };
+    writeln!(out, "\n{most}{}, {lasts}", counted(here, "run"))?;
+    for told in expectations.without_cores(spec, plan) {
+        writeln!(out, "{}", paragraph("", &told))?;
+    }
     if let Some(until) = &spec.run.until {
         let of = until
             .of
@@ -329,7 +351,7 @@ fn show(
             counted(each, "counted run")
         )?;
     }
-    if estimates.total_s - skipped > MANY_DAYS * 86_400.0 {
+    if all_s > MANY_DAYS * 86_400.0 {
         writeln!(
             out,
             "is that meant? Fewer repeats, points or steps take less; `cvc run --for 8h` ends a session in time"
@@ -346,8 +368,11 @@ fn show(
             counted(estimates.unknown, "point")
         )?;
     }
+    for shortage in shortages {
+        writeln!(out, "{}", paragraph("", &shortage.told()))?;
+    }
     for need in &estimates.disk {
-        area(out, spec, &session.dir, need)?;
+        writeln!(out, "{}", Area::of(spec, &session.dir, need).told(need))?;
     }
     space::show_basis(
         out,
@@ -357,12 +382,70 @@ fn show(
             .filter_map(|p| spaces.get(&p.id)),
     )?;
     if expected.has_price() {
-        costs::show(out, spec, &expected, prices, too_long.is_some())?;
+        costs::show(out, spec, expected, prices, too_long.is_some())?;
+        costs::show_each(out, view, sort, &varying)?;
+        costs::show_machines(out, view)?;
     }
     Ok(())
 }
 
-/// Shows once what all points share.
+/// Says in one line for each reason how many combinations are not run because another one stands for them, and in which levels they differ from it.
+fn show_same(out: &mut impl Write, same: &[&Excluded]) -> std::io::Result<()> {
+    if same.is_empty() {
+        return Ok(());
+    }
+    let (are, them) = if same.len() == 1 {
+        ("is", "it")
+    } else {
+        ("are", "them")
+    };
+    writeln!(
+        out,
+        "\n{} {are} not run, because a point above stands for {them}:",
+        counted(same.len(), "combination")
+    )?;
+    let mut reasons: IndexMap<&str, Vec<&Point>> = IndexMap::new();
+    for excluded in same {
+        reasons
+            .entry(excluded.reason.trim_end_matches(SAME_AS_OTHER))
+            .or_default()
+            .push(&excluded.point);
+    }
+    for (reason, points) in reasons {
+        // the reason begins with the names of the factors
+        let names = reason.split(" ha").next().unwrap_or_default();
+        let levels: Vec<String> = names
+            .split([',', ' '])
+            .filter(|name| Point::FACTORS.contains(name))
+            .map(|name| {
+                let levels: IndexSet<String> = points
+                    .iter()
+                    .filter(|point| !point.is_neutral(name))
+                    .filter_map(|point| point.factor(name))
+                    .collect();
+                let levels: Vec<String> = levels.into_iter().collect();
+                if levels.is_empty() {
+                    format!("another {name}")
+                } else {
+                    format!("{name} = {}", levels.join(", "))
+                }
+            })
+            .collect();
+        let with = if levels.is_empty() {
+            String::new()
+        } else {
+            format!(" with {}", levels.join("; "))
+        };
+        writeln!(
+            out,
+            "{}",
+            paragraph("  ", &format!("{}{with}: {reason}", points.len()))
+        )?;
+    }
+    Ok(())
+}
+
+/// Shows once what all points share, but for factors that are as without being named.
 fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::Result<()> {
     let Some(first) = plan.points.first() else {
         return writeln!(out, "no point is left to run");
@@ -373,6 +456,7 @@ fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::R
         .chain(first.point.user.keys().map(String::as_str));
     let shared: Vec<String> = names
         .filter(|n| !varying.names().iter().any(|v| v == n) && *n != "processes")
+        .filter(|n| !is_default(plan, n))
         .filter_map(|n| {
             Some(format!(
                 "{n} = {}",
@@ -387,14 +471,29 @@ fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::R
     )
 }
 
+/// Whether a factor says nothing of any point that a campaign without it would not have.
+fn is_default(plan: &Plan, name: &str) -> bool {
+    match name {
+        // that of sites which name none
+        "storage" => plan.points.iter().all(|p| p.point.storage == "run"),
+        "site" | "app" | "class" | "mapping" | "mpi" => false,
+        _ => plan.points.iter().all(|p| {
+            let level = p.point.factor(name);
+            p.point.is_neutral(name)
+                || matches!(level.as_deref(), Some("none" | "default" | "false"))
+        }),
+    }
+}
+
 /// Reasons, and below each the points that it concerns.
 fn grouped(
     out: &mut impl Write,
     items: impl Iterator<Item = (String, String)>,
 ) -> std::io::Result<()> {
-    let mut groups: IndexMap<String, Vec<String>> = IndexMap::new();
+    let mut groups: IndexMap<String, IndexSet<String>> = IndexMap::new();
     for (reason, point) in items {
-        groups.entry(reason).or_default().push(point);
+        // what the shown factors do not tell apart stands once
+        groups.entry(reason).or_default().insert(point);
     }
     for (reason, points) in groups {
         writeln!(out, "{}", paragraph("  ", &reason))?;
@@ -410,48 +509,6 @@ fn grouped(
         }
     }
     Ok(())
-}
-
-/// Shows what is needed and free in a storage area.
-fn area(
-    out: &mut impl Write,
-    spec: &Spec,
-    dir: &CampaignDir,
-    need: &plan::DiskNeed,
-) -> std::io::Result<()> {
-    let site = spec.sites.get(&need.site);
-    let area = site.and_then(|s| s.storage.get(&need.storage));
-    if let Some(cluster) = site.and_then(|s| s.cluster.as_ref()) {
-        let directory = area
-            .and_then(|a| a.path.as_deref())
-            .unwrap_or(&cluster.base);
-        let (where_, needed) = (
-            format!("{} of site {} ({directory})", need.storage, need.site),
-            size(need.bytes as f64),
-        );
-        return writeln!(
-            out,
-            "space in {where_}: {needed} needed, checked on every node before each run"
-        );
-    }
-    let base = spec.directory();
-    let directory = match area.and_then(|a| a.path.as_ref()) {
-        Some(path) => cvc_core::paths::expand_below(base, path),
-        None => dir.root().to_owned(),
-    };
-    let free = cvc_engine::attempt::free_bytes(&directory);
-    let verdict = match free {
-        Some(free) if free < need.bytes => format!("{} free: NOT ENOUGH", size(free as f64)),
-        Some(free) => format!("{} free", size(free as f64)),
-        None => "free space unknown".into(),
-    };
-    writeln!(
-        out,
-        "space in {} ({}): {} needed, {verdict}",
-        need.storage,
-        directory,
-        size(need.bytes as f64)
-    )
 }
 
 fn by(by: ExcludedBy) -> &'static str {

@@ -1,25 +1,37 @@
 //! The reference of the command line as Markdown (docs/cli.md), from the same definitions that parse it.
 
-use crate::{args::Arguments, exit_status::ExitStatus, failure::Failure, output};
-use clap::{Arg, Command, CommandFactory};
+use crate::{exit_status::ExitStatus, failure::Failure, help, output};
+use camino::Utf8Path;
+use clap::{Arg, Command};
 use std::io::Write;
 
-pub fn reference() -> Result<ExitStatus, Failure> {
+pub fn print() -> Result<ExitStatus, Failure> {
     output::shown().write_all(markdown().as_bytes())?;
     Ok(ExitStatus::Done)
 }
 
+/// Writes a manual page of the program and of each command into a directory that exists.
+pub fn write_manual(dir: &Utf8Path) -> Result<ExitStatus, Failure> {
+    clap_mangen::generate_to(help::command(), dir).map_err(|error| Failure::Other {
+        status: ExitStatus::Internal,
+        message: format!("cannot write manual pages into {dir}: {error}"),
+        hint: Some("name a directory that exists and that you may write".into()),
+    })?;
+    Ok(ExitStatus::Done)
+}
+
+fn shown(command: &&Command) -> bool {
+    !command.is_hide_set() && command.get_name() != "help"
+}
+
 fn markdown() -> String {
-    let mut cvc = Arguments::command();
+    let mut cvc = help::command();
     cvc.build();
     let mut text = String::from(
         "# The commands of `cvc`\n\nWritten by `cargo xtask reference`; do not edit.\n\n",
     );
     text.push_str(&format!("{}\n", about(&cvc)));
-    for command in cvc
-        .get_subcommands()
-        .filter(|c| !c.is_hide_set() && c.get_name() != "help")
-    {
+    for command in cvc.get_subcommands().filter(shown) {
         section(command, command.get_name(), &mut text);
     }
     text.push_str("\n## Options of every command\n\n| argument | meaning |\n| --- | --- |\n");
@@ -70,8 +82,7 @@ fn section(command: &Command, called: &str, text: &mut String) {
             ));
         }
     }
-    let of_its_own = |c: &&Command| !c.is_hide_set() && c.get_name() != "help";
-    for inner in command.get_subcommands().filter(of_its_own) {
+    for inner in command.get_subcommands().filter(shown) {
         section(inner, &format!("{called} {}", inner.get_name()), text);
     }
 }

@@ -85,6 +85,8 @@ pub struct Written {
     pub files: Vec<Utf8PathBuf>,
     /// The verdict on the predictions, if the campaign makes any.
     pub gate: Option<Gate>,
+    /// What was found, in words: what was asked, and the answer.
+    pub found: Vec<(String, String)>,
 }
 
 /// Rebuilds the index and writes the report.
@@ -95,5 +97,6 @@ pub fn write(dir: &CampaignDir, to: &Utf8Path, formats: &[Format]) -> Result<Wri
     Ok(Written {
         files,
         gate: HoldoutResult::read(&index)?.as_ref().map(Gate::of),
+        found: report.found,
     })
 }

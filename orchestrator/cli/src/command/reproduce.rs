@@ -6,11 +6,12 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     output,
-    text::{shown, table},
+    text::{paragraph, shown, table},
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::report;
 use cvc_core::campaign::Format;
+use cvc_core::units::counted;
 use cvc_paper::paper::{self, Counts, Measurements, Paper, Reproduction};
 use cvc_paper::rerun;
 use std::{io::Write, path::PathBuf};
@@ -38,13 +39,14 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
         message: format!("cannot create {to}: {e}"),
         hint: Some("--to names a directory for the report".into()),
     })?;
-    let (measurements, sections, from) = match measure::measured(&folder, &paper, &args.measure)? {
+    let (measurements, sections, by) = match measure::measured(&folder, &paper, &args.measure)? {
         measure::Outcome::Nothing => (Measurements::new(), Vec::new(), Vec::new()),
         measure::Outcome::Interrupted => return Ok(ExitStatus::Interrupted),
         measure::Outcome::Joined {
             definition,
             mut joined,
             from,
+            by,
         } => {
             joined
                 .tables
@@ -55,30 +57,72 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
             } else {
                 rerun::sections(&paper, &joined, definition.note.as_deref())
             };
-            (measurements, sections, from)
+            (measurements, sections, by)
         }
     };
     let judged = paper::judge(&paper, &only, &measurements);
-    let mut report = paper::report(&judged);
+    let mut report = paper::report(&judged)?;
     report.sections.extend(sections);
     let wanted = if args.format.is_empty() {
         Format::ALL.to_vec()
     } else {
         formats(&args.format)
     };
-    let files = report::write_all(&report, &to, &wanted)?;
+    let mut files = Vec::new();
+    for format in &wanted {
+        // who asks for tables wants to \input these, and nothing else
+        let chosen = (*format == Format::Latex && !only.is_empty()).then(|| {
+            let mut chosen = report.clone();
+            chosen.sections.retain(|s| s.id == "tables");
+            chosen
+        });
+        files.extend(report::write_all(
+            chosen.as_ref().unwrap_or(&report),
+            &to,
+            &[*format],
+        )?);
+    }
     let mut out = output::told();
     summary(&mut out, &judged)?;
-    for dir in &from {
+    found(&mut out, &judged)?;
+    for dir in &by {
         writeln!(out, "measured by {}", shown(dir))?;
     }
-    for file in files.iter().filter(|f| f.extension() != Some("csv")) {
-        writeln!(out, "{}", shown(file))?;
+    let in_vain = by.is_empty() && (args.measure.measure || !args.measure.from.is_empty());
+    if in_vain {
+        writeln!(out, "nothing was measured: no run succeeded")?;
+    }
+    let tables = |extension: &str| {
+        files
+            .iter()
+            .filter(|f| f.extension() == Some(extension) && f.parent() != Some(&to))
+            .count()
+    };
+    for file in files.iter().filter(|f| f.parent() == Some(&to)) {
+        let tables = if file.extension() == Some("tex") {
+            format!(
+                ", which reads {} in {}",
+                counted(tables("tex"), "table"),
+                shown(&to.join("tables"))
+            )
+        } else {
+            String::new()
+        };
+        writeln!(out, "{}{tables}", shown(file))?;
     }
     if wanted.contains(&Format::Csv) {
-        writeln!(out, "{}", shown(&to.join("csv")))?;
+        let all = if judged.tables.is_empty() {
+            ""
+        } else {
+            ": cells.csv has all cells"
+        };
+        writeln!(out, "{}{all}", shown(&to.join("csv")))?;
     }
-    Ok(ExitStatus::Done)
+    Ok(if in_vain {
+        ExitStatus::RunsFailed
+    } else {
+        ExitStatus::Done
+    })
 }
 
 /// The directories that are searched for papers, in this order.
@@ -149,19 +193,33 @@ fn tables<'p>(paper: &'p Paper, asked: &[String]) -> Result<Vec<&'p str>, Failur
 }
 
 fn list_papers(out: &mut impl Write, dirs: &[PathBuf]) -> Result<(), Failure> {
-    let mut rows = table(["paper", "tables", "title"], &["title"]);
+    let mut rows = table(["paper", "tables", "errors known", "title"], &["title"]);
     for name in paper::known(dirs) {
         let Some(folder) = paper::find(&name, dirs) else {
             continue;
         };
         let paper = paper::load(&folder)?;
-        rows.add_row([name, paper.tables.len().to_string(), paper.title]);
+        let tables = match paper.tables.len() {
+            0 => "none".to_owned(),
+            n => n.to_string(),
+        };
+        rows.add_row([name, tables, paper.anomalies.len().to_string(), paper.title]);
     }
     writeln!(out, "{}", rows.trim_fmt())?;
     Ok(())
 }
 
 fn list_tables(out: &mut impl Write, paper: &Paper) -> Result<(), Failure> {
+    if paper.tables.is_empty() {
+        writeln!(
+            out,
+            "{} has no table here, but {} that are wrong or doubtful: cvc reproduce {}",
+            paper.id,
+            counted(paper.anomalies.len(), "place"),
+            paper.id
+        )?;
+        return Ok(());
+    }
     let mut rows = table(["table", "page", "rows", "about"], &["about"]);
     for t in &paper.tables {
         let d = &t.definition;
@@ -176,50 +234,153 @@ fn list_tables(out: &mut impl Write, paper: &Paper) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A column of the overview: its heading, what it counts, and the meaning of the heading.
+struct Counted {
+    heading: &'static str,
+    of: fn(&Counts) -> usize,
+    meaning: &'static str,
+}
+
+/// The columns of the overview, behind the number of cells. A table of all of them fits a terminal of 80 columns.
+const COUNTED: [Counted; 9] = [
+    Counted {
+        heading: "equal",
+        of: |c| c.equal,
+        meaning: "recomputed from the paper's own inputs, to the printed digits",
+    },
+    Counted {
+        heading: "fitted",
+        of: |c| c.inferred,
+        meaning: "equal, by a constant read from these very cells: no evidence",
+    },
+    Counted {
+        heading: "within",
+        of: |c| c.within,
+        meaning: "as near as rounded inputs or a stated tolerance allow",
+    },
+    Counted {
+        heading: "differs",
+        of: |c| c.differs,
+        meaning: "recomputed, and another number",
+    },
+    Counted {
+        heading: "wrong",
+        of: |c| c.wrong,
+        meaning: "a misprint",
+    },
+    Counted {
+        heading: "given",
+        of: |c| c.cannot,
+        meaning: "a measurement or an input: nothing else in print determines it",
+    },
+    Counted {
+        heading: "here",
+        of: |c| c.measured,
+        meaning: "measured here too",
+    },
+    Counted {
+        heading: "agree",
+        of: |c| c.agree,
+        meaning: "of those, within their tolerance",
+    },
+    Counted {
+        heading: "explained",
+        of: |c| c.explained,
+        meaning: "of those, different for a known reason",
+    },
+];
+
+/// Columns of a terminal whose width is unknown.
+const WIDTH: u16 = 80;
+
+/// Keeps a table as narrow as the narrowest usual terminal where nothing says how wide the reader's is.
+fn narrow(rows: &mut comfy_table::Table) {
+    if rows.width().is_none() {
+        rows.set_width(WIDTH);
+    }
+}
+
+/// The overview: how the cells of each table came out, without columns that have nothing, and what its headings mean.
 fn summary(out: &mut impl Write, judged: &Reproduction) -> Result<(), Failure> {
-    let mut rows = table(
-        [
-            "table",
-            "cells",
-            "equal",
-            "inferred",
-            "within",
-            "differs",
-            "printed wrong",
-            "cannot",
-            "measured here",
-            "agree",
-            "known why",
-        ],
-        &[],
-    );
+    let total = judged
+        .tables
+        .iter()
+        .fold(Counts::default(), |sum, t| sum.plus(t.counts));
+    if total.judged == 0 {
+        return Ok(());
+    }
+    let shown: Vec<&Counted> = COUNTED.iter().filter(|c| (c.of)(&total) > 0).collect();
+    let header = ["table", "cells"]
+        .into_iter()
+        .chain(shown.iter().map(|c| c.heading));
+    let mut rows = table(header, &[]);
     let line = |name: &str, c: &Counts| {
-        let counts = [
-            c.judged,
-            c.equal,
-            c.inferred,
-            c.within,
-            c.differs,
-            c.wrong,
-            c.cannot,
-            c.measured,
-            c.agree,
-            c.explained,
-        ];
-        std::iter::once(name.to_owned())
-            .chain(counts.map(|n| n.to_string()))
+        let counts = shown.iter().map(|column| (column.of)(c).to_string());
+        [name.to_owned(), c.judged.to_string()]
+            .into_iter()
+            .chain(counts)
             .collect::<Vec<_>>()
     };
-    for t in &judged.tables {
+    let (numbers, texts): (Vec<_>, Vec<_>) =
+        judged.tables.iter().partition(|t| t.counts.judged > 0);
+    for t in &numbers {
         rows.add_row(line(&t.definition.id, &t.counts));
     }
-    if judged.tables.len() > 1 {
-        let total = judged
-            .tables
-            .iter()
-            .fold(Counts::default(), |sum, t| sum.plus(t.counts));
+    if numbers.len() > 1 {
         rows.add_row(line("all", &total));
     }
     writeln!(out, "{}", rows.trim_fmt())?;
+    for column in shown {
+        let text = format!("{}: {}", column.heading, column.meaning);
+        writeln!(out, "{}", paragraph("  ", &text))?;
+    }
+    if !texts.is_empty() {
+        let names: Vec<&str> = texts.iter().map(|t| t.definition.id.as_str()).collect();
+        let text = format!("nothing to judge in: {}", names.join(", "));
+        writeln!(out, "{}", paragraph("  ", &text))?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+/// What is wrong in print: all misprints, and of a paper without tables the places that are wrong or doubtful.
+fn found(out: &mut impl Write, judged: &Reproduction) -> Result<(), Failure> {
+    let misprints = paper::misprints(judged);
+    if !misprints.is_empty() {
+        let header = ["table", "page", "where", "printed", "likely", "confidence"];
+        let mut rows = table(header, &["where", "printed", "likely"]);
+        for m in &misprints {
+            let page = m.table.page.map(|p| p.to_string()).unwrap_or_default();
+            rows.add_row([
+                m.table.id.clone(),
+                page,
+                format!("{}: {}", m.about, m.column.heading),
+                m.printed.to_owned(),
+                m.likely.to_owned(),
+                m.confidence.word().to_owned(),
+            ]);
+        }
+        narrow(&mut rows);
+        writeln!(out, "{} wrong in print:", counted(misprints.len(), "cell"))?;
+        writeln!(out, "{}", rows.trim_fmt())?;
+        writeln!(out)?;
+    }
+    if judged.tables.is_empty() {
+        let header = ["where", "what", "printed", "likely", "confidence"];
+        let mut rows = table(header, &["where", "what", "printed", "likely"]);
+        for a in &judged.anomalies {
+            let texts = [&a.table, &a.cell, &a.printed, &a.likely].map(Clone::clone);
+            rows.add_row(texts.into_iter().chain([a.confidence.word().to_owned()]));
+        }
+        narrow(&mut rows);
+        let places = counted(judged.anomalies.len(), "place");
+        writeln!(
+            out,
+            "{} has no table here; {places} wrong or doubtful:",
+            judged.paper
+        )?;
+        writeln!(out, "{}", rows.trim_fmt())?;
+        writeln!(out)?;
+    }
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::{
     output::{self, note, tell, tell_json},
     session_log,
     signals::{self, Pairs},
-    text::shown,
+    text::{paragraph, shown},
 };
 use camino::Utf8PathBuf;
 use cvc_controller::observe::{Observer, Progress};
@@ -19,9 +19,12 @@ use cvc_core::campaign::Block;
 use cvc_core::point::PlannedPoint;
 use cvc_core::stop::StopRequest;
 use cvc_core::units::counted;
-use cvc_session::{Audience, Ended, HoldOptions, Session};
+use cvc_engine::run::own_lines;
+use cvc_session::{Audience, Ended, HoldOptions, Session, explanation::end_of};
 use cvc_sites::error::OverBudget;
-use std::time::Duration;
+use indexmap::{IndexMap, IndexSet};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
@@ -30,6 +33,17 @@ use tokio::{
 use tracing::Instrument;
 
 pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
+    run_collecting(args, None)
+}
+
+/// Runs that are skipped because something is not installed: how many, and why.
+pub type SkippedRuns = Arc<Mutex<Vec<(u64, String)>>>;
+
+/// The same; what is skipped is collected for a caller that tells it in its own words, instead of being told line by line.
+pub fn run_collecting(
+    args: &RunArgs,
+    skipped: Option<&SkippedRuns>,
+) -> Result<ExitStatus, Failure> {
     let mut session = Session::open(
         &args.file,
         args.which.variant.as_deref(),
@@ -50,8 +64,9 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     find_node_program(&session.spec, &session.plan, &base)?;
     session_log::begin(&session.dir);
     let name = session.plan.campaign.clone();
-    let held =
-        hold(&session, args, until, base).instrument(tracing::info_span!("campaign", name = %name));
+    let heard = Heard::default();
+    let held = hold(&session, args, until, base, heard.clone(), skipped)
+        .instrument(tracing::info_span!("campaign", name = %name));
     let Ended { summary, waits } = runtime()?.block_on(held)?;
     // nothing is at stake any more: a report can be written again
     signals::let_signals_end_it();
@@ -62,16 +77,37 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
             .report
             .clone()
             .unwrap_or_else(|| Utf8PathBuf::from("reports").join(&name));
-        let report::Written { files, gate: of } =
-            report::write(&session.dir, &to, &session.spec.report.formats)?;
+        let report::Written {
+            files,
+            gate: of,
+            found,
+        } = report::write(&session.dir, &to, &session.spec.report.formats)?;
         gate = of;
         if args.json {
             tell_json(serde_json::json!({ "event": "report", "files": files }));
         } else {
+            show_found(&found);
             for file in files.iter().take(1) {
                 tell(format_args!("report: {}", shown(file)));
             }
         }
+    }
+    if !args.json && (summary.failed_alike || summary.failed > 0 && summary.succeeded == 0) {
+        heard.show();
+    }
+    if summary.failed_alike && !summary.interrupted {
+        if !args.json {
+            let command = command_of(args);
+            let retry = if summary.failed > 0 {
+                " --retry-failed"
+            } else {
+                ""
+            };
+            note(format_args!(
+                "hint: once the reason is mended, `{command}{retry}` goes on; `{command} --keep-going` goes on as it is"
+            ));
+        }
+        return Ok(ExitStatus::RunsFailed);
     }
     if summary.interrupted || (summary.left > 0 && !summary.over_budget) {
         if args.json {
@@ -81,20 +117,14 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
                 );
             }
         } else {
-            let variant = args
-                .which
-                .variant
-                .as_ref()
-                .map(|v| format!(" --variant {v}"))
-                .unwrap_or_default();
+            let command = command_of(args);
             let are = if summary.left == 1 { "is" } else { "are" };
             let when = waits
                 .map(|(block, day)| format!(" from {day} (UTC) on with day {}", block.number))
                 .unwrap_or_default();
             note(format_args!(
-                "{} {are} left; `cvc run {}{variant}` continues{when}",
-                counted(summary.left, "run"),
-                args.file
+                "{} {are} left; `{command}` continues{when}",
+                counted(summary.left, "run")
             ));
         }
         if summary.interrupted {
@@ -133,22 +163,176 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     })
 }
 
+/// The command that goes on with the campaign.
+fn command_of(args: &RunArgs) -> String {
+    let variant = args
+        .which
+        .variant
+        .as_ref()
+        .map(|v| format!(" --variant {v}"))
+        .unwrap_or_default();
+    format!("cvc run {}{variant}", args.file)
+}
+
+/// Most answers that are shown; the report has all.
+const SHOWN_ANSWERS: usize = 10;
+
+/// Shows what the report found, a paragraph for each question.
+fn show_found(found: &[(String, String)]) {
+    if found.is_empty() {
+        return;
+    }
+    tell("\nwhat was found:");
+    for (what, answer) in found.iter().take(SHOWN_ANSWERS) {
+        tell(paragraph("  ", &format!("{what}: {answer}")));
+    }
+    match found.len().saturating_sub(SHOWN_ANSWERS) {
+        0 => {}
+        more => tell(format_args!("  and {more} more in the report")),
+    }
+    tell("");
+}
+
+/// The outputs of runs that failed, as far as the end of the command shows them.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Failures>>);
+
+#[derive(Default)]
+struct Failures {
+    /// Of one run of each site that begins no more.
+    alike: IndexMap<String, Utf8PathBuf>,
+    /// Of the last run that failed for good.
+    last: Option<Utf8PathBuf>,
+}
+
+impl Heard {
+    fn take_in(&self, progress: &Progress) {
+        let mut failures = self.0.lock();
+        match progress {
+            Progress::FailedAlike {
+                site,
+                output: Some(output),
+                ..
+            } => {
+                failures.alike.insert(site.clone(), output.clone());
+            }
+            Progress::RunFinished {
+                retry: false,
+                output: Some(output),
+                ..
+            } => failures.last = Some(output.clone()),
+            _ => {}
+        }
+    }
+
+    /// Shows the output of one run of each site that stopped, or else of the last one that failed.
+    fn show(&self) {
+        let failures = self.0.lock();
+        let files: Vec<&Utf8PathBuf> = if failures.alike.is_empty() {
+            failures.last.iter().collect()
+        } else {
+            failures.alike.values().collect()
+        };
+        for file in files {
+            let Some(text) = end_of(file) else { continue };
+            note(format_args!(
+                "\nthe output of one of the failed runs, {}:",
+                shown(file)
+            ));
+            // ranks say the same, one after another
+            let lines: IndexSet<&str> = own_lines(&text).into_iter().collect();
+            for line in excerpt(&lines.into_iter().collect::<Vec<_>>()) {
+                note(format_args!("  | {line}"));
+            }
+            note("");
+        }
+    }
+}
+
+/// Most lines of a failed run's output that are shown.
+const SHOWN_LINES: usize = 14;
+/// Most characters of one of these lines.
+const SHOWN_CHARS: usize = 300;
+
+/// The first and the last of these lines, each cut if it is very long.
+fn excerpt(lines: &[&str]) -> Vec<String> {
+    let cut = |line: &&str| match line.char_indices().nth(SHOWN_CHARS) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => (*line).to_owned(),
+    };
+    if lines.len() <= SHOWN_LINES {
+        return lines.iter().map(cut).collect();
+    }
+    let (first, last) = (SHOWN_LINES / 2, lines.len() - SHOWN_LINES / 2);
+    let left_out = format!("… {} …", counted((last - first) as u64, "line"));
+    lines[..first]
+        .iter()
+        .map(cut)
+        .chain([left_out])
+        .chain(lines[last..].iter().map(cut))
+        .collect()
+}
+
+/// An observer that remembers the outputs of runs that failed.
+struct Hearing {
+    shown: Box<dyn Observer>,
+    heard: Heard,
+}
+
+impl Observer for Hearing {
+    fn on(&mut self, progress: &Progress) {
+        self.heard.take_in(progress);
+        self.shown.on(progress);
+    }
+}
+
 /// The user, who sees what a session does.
 struct User {
     json: bool,
+    heard: Heard,
+    skipped: Option<SkippedRuns>,
+}
+
+impl User {
+    fn observer(&self, varying: Varying, expected_s: f64) -> Box<dyn Observer> {
+        let shown = Box::new(Hearing {
+            shown: display::observer(self.json, varying, expected_s),
+            heard: self.heard.clone(),
+        });
+        match &self.skipped {
+            Some(skipped) => Box::new(Collecting {
+                shown,
+                skipped: Arc::clone(skipped),
+            }),
+            None => shown,
+        }
+    }
+}
+
+/// Shows everything but what is skipped, which it collects.
+struct Collecting {
+    shown: Box<dyn Observer>,
+    skipped: SkippedRuns,
+}
+
+impl Observer for Collecting {
+    fn on(&mut self, progress: &Progress) {
+        if let Progress::Skipped { reason, runs, .. } = progress {
+            tracing::info!(runs, reason, "skipped");
+            self.skipped.lock().push((*runs, reason.clone()));
+        } else {
+            self.shown.on(progress);
+        }
+    }
 }
 
 impl Audience for User {
     fn preparing(&self) -> Box<dyn Observer> {
-        display::observer(self.json, Varying::default(), 0.0)
+        self.observer(Varying::default(), 0.0)
     }
 
     fn running(&self, points: &[PlannedPoint], expected_s: f64) -> Box<dyn Observer> {
-        display::observer(
-            self.json,
-            Varying::of(points.iter().map(|p| &p.point)),
-            expected_s,
-        )
+        self.observer(Varying::of(points.iter().map(|p| &p.point)), expected_s)
     }
 
     fn block(&self, block: Block, count: u32) {
@@ -172,19 +356,25 @@ async fn hold(
     args: &RunArgs,
     until: Option<Instant>,
     base: Options,
+    heard: Heard,
+    skipped: Option<&SkippedRuns>,
 ) -> Result<Ended, Failure> {
     let (stop_request, stop_signal) = watch::channel(StopRequest::GoOn);
     tokio::spawn(end_in_time(stop_request.clone(), until, args.json));
     tokio::spawn(listen(stop_request, args.json));
     let options = HoldOptions {
         retry_failed: args.retry_failed,
+        keep_going: args.keep_going,
         install: args.install,
         update_lock: args.update_lock,
         until,
     };
-    Ok(session
-        .hold(options, base, &User { json: args.json }, stop_signal)
-        .await?)
+    let user = User {
+        json: args.json,
+        heard,
+        skipped: skipped.cloned(),
+    };
+    Ok(session.hold(options, base, &user, stop_signal).await?)
 }
 
 /// Whether this program was started to survive its terminal, as by `nohup`.

@@ -1,6 +1,6 @@
 //! Campaigns on the nodes of a Slurm site.
 
-use crate::common::cluster::{OnLab, slurm_site, ssh_site};
+use crate::common::cluster::{LIMIT, OnLab, slurm_site, ssh_site};
 use cvc_testkit::{Lab, Tool, require};
 
 const MATRIX: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = [\"1Nx4P\", \"2Nx2P\", \"4Nx1P\", \"3Nx1P+1Nx1P\"]\n\
@@ -63,5 +63,29 @@ fn srun_places_ranks_and_each_run_may_be_a_job_of_its_own() {
         ),
         (4, 4)
     );
+    on.assert_nothing_left(&["login", "n1", "n2", "n3", "n4"]);
+}
+
+/// About 20 s: what `./two-clusters` runs, with a third of its points.
+#[test]
+fn the_campaign_of_two_clusters_runs_on_the_nodes_of_this_machine() {
+    require!(Tool::Lab, Tool::Slurm, Tool::OpenMpi);
+    let lab = Lab::builder().nodes(4).login(true).build();
+    lab.slurm().wait_idle(4);
+    let text = include_str!("../../../../experiments/two-clusters.toml");
+    let on = OnLab::new(lab, "two-clusters", text);
+    let only = ["run", "campaign.toml", "--only", "mapping=2Nx2P"];
+    let output = on.start(&only).wait(LIMIT);
+    eprintln!("{}\n{}", output.stdout, output.stderr);
+    output.expect(0);
+    on.campaign.assert_whole(6);
+    let compared = on.start(&["compare", "two-clusters"]).wait(LIMIT);
+    assert!(
+        compared.stdout.contains("1 equal point"),
+        "{}\n{}",
+        compared.stdout,
+        compared.stderr
+    );
+    compared.expect(0);
     on.assert_nothing_left(&["login", "n1", "n2", "n3", "n4"]);
 }

@@ -282,3 +282,41 @@ fn a_result_that_cannot_be_fetched_costs_its_run_an_attempt_and_stays_on_the_hea
     assert_eq!(on.campaign.events("run-finished").len(), 2);
     on.assert_nothing_left(&["n1"]);
 }
+
+#[test]
+fn input_files_by_path_come_to_the_nodes_and_go_with_the_campaign() {
+    require!(Tool::Lab, Tool::Mpich5);
+    let lab = Lab::builder().nodes(2).build();
+    let areas = "[sites.lab.storage.local]\npath = \"/scratch-local\"\nkind = \"node-local\"\n\
+                 [sites.lab.storage.shared]\npath = \"/shared/area\"\nkind = \"shared\"\n";
+    let text = format!(
+        "{}{areas}[matrix]\napp = \"script\"\nmapping = [\"1Nx1P\", \"2Nx1P\"]\nmpi = \"mpich5\"\nstorage = [\"local\", \"shared\"]\n\
+         [run]\nrepeats = 1\nretries = 0\n",
+        site(2, "")
+    );
+    let script = "[ \"$(wc -c <mesh.dat)\" -eq 300000 ] && ls $HOME/.cvc/spool/* && echo SUCCESS";
+    let on = on_lab(lab, "meshed", &text, script);
+    let descriptor = on.campaign.dir().join("apps/script.toml");
+    let text = fs::read_to_string(&descriptor).expect("reads");
+    let with = "[[command.files]]\npath = \"mesh.dat\"\nsource = \"../mesh.dat\"\n[workloads.any]";
+    fs::write(&descriptor, text.replace("[workloads.any]", with)).expect("writes");
+    on.campaign.put("mesh.dat", &"x".repeat(300_000));
+    let output = on.run();
+    eprintln!("{}\n{}", output.stdout, output.stderr);
+    output.expect(0);
+    // on storage of each node's own, only one node has a copy
+    on.campaign.assert_whole(3);
+    let plan = fs::read_to_string(on.campaign.root().join("plan.json")).expect("a plan");
+    assert!(plan.contains("copied on one node"), "{plan}");
+    for run in on.campaign.run_names() {
+        let said =
+            fs::read_to_string(on.campaign.run_dir(&run).join("stdout")).expect("its output");
+        assert!(said.contains("lab.inputs"), "{said}");
+    }
+    on.assert_nothing_left(&["n1", "n2"]);
+    let left = on
+        .lab
+        .node("n1")
+        .shell("find $HOME/.cvc/spool -name '*.inputs' 2>/dev/null; true");
+    assert!(!left.contains("inputs"), "{left}");
+}

@@ -22,10 +22,10 @@ fn cloud(name: &str, instance_type: &str, market: &str) -> cvc_testkit::Campaign
 #[test]
 fn a_plan_says_dollars_sources_and_whether_the_budget_is_enough() {
     let c = cloud("dollars", "c5.large", "on-demand");
-    let output = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+    let output = c.cvc(&["plan", "campaign.toml"]).expect(15).stdout;
     for part in [
         "the budget of $0.0050 is NOT ENOUGH",
-        "cloud: c5.large $0.085, root volume, gp3 of 8 GiB $0.0009, public IPv4 address $0.0050 an hour (shipped table of 2025-11-03)",
+        "cloud: c5.large $0.085, root volume, gp3 of 8 GiB $0.0009, public IPv4 address $0.0050 an hour (shipped table of 2026-07-20; shipped table of 2025-11-03)",
         "1Nx4P puts more processes on a node than the 2 vCPUs of c5.large; set oversubscribe = true for the site to allow it",
         "this includes 3 min 00 s for each site to boot and set up",
     ] {
@@ -48,7 +48,7 @@ fn an_unknown_price_is_reported_with_its_hint_and_the_spot_price_is_not_guessed(
     }
     let output = cloud("spot", "c5.large", "spot")
         .cvc(&["plan", "campaign.toml"])
-        .expect(0)
+        .expect(15)
         .stdout;
     assert!(
         output.contains("c5.large (spot)")
@@ -64,11 +64,11 @@ fn prices_of_the_cloud_are_kept_and_no_plan_file_depends_on_them() {
     let json = c.cvc(&["plan", "campaign.toml", "--json"]).expect(0).stdout;
     let cache = c.dir().join("cache/cvc");
     fs::create_dir_all(&cache).expect("a directory");
-    let quote = r#"{"schema": 1, "quotes": [{"instance_type": "c5.large", "region": "us-east-1", "spot": false, "usd_per_hour": 0.5, "at": "2026-03-01T00:00:00Z"}]}"#;
+    let quote = r#"{"schema": 1, "quotes": [{"instance_type": "c5.large", "region": "us-east-1", "spot": false, "usd_per_hour": 0.5, "at": "2026-09-01T00:00:00Z"}]}"#;
     fs::write(cache.join("prices.json"), quote).expect("written");
-    let output = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+    let output = c.cvc(&["plan", "campaign.toml"]).expect(15).stdout;
     assert!(
-        output.contains("c5.large $0.50") && output.contains("price list of 2026-03-01"),
+        output.contains("c5.large $0.50") && output.contains("price list of 2026-09-01"),
         "{output}"
     );
     assert_eq!(
@@ -76,10 +76,164 @@ fn prices_of_the_cloud_are_kept_and_no_plan_file_depends_on_them() {
         json
     );
     fs::write(cache.join("prices.json"), "{").expect("written");
-    let output = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+    let output = c.cvc(&["plan", "campaign.toml"]).expect(15).stdout;
     assert!(
         output.contains("c5.large $0.085") && output.contains("its prices are ignored"),
         "{output}"
+    );
+}
+
+/// A campaign on instances of EC2, with `ec2` as its settings.
+fn on(name: &str, ec2: &str, rest: &str) -> cvc_testkit::Campaign {
+    let mut c = campaign(
+        name,
+        &format!(
+            "[sites.cloud]\nkind = \"ec2\"\nec2 = {{ region = \"us-east-1\", nodes = 2, {ec2} }}\n{rest}"
+        ),
+    );
+    let cache = c.dir().join("cache");
+    c.env("XDG_CACHE_HOME", &cache.to_string_lossy());
+    c.env("SOURCE_DATE_EPOCH", "1785542400");
+    c
+}
+
+#[test]
+fn unknown_cores_are_told_and_not_taken_for_one() {
+    let c = on(
+        "strange",
+        "instance_types = [\"m9z.large\"]",
+        "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"1Nx4P\"\n",
+    );
+    let output = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+    for part in [
+        "cores of m9z.large (site cloud) are not known: time not estimated",
+        "3 runs, for an unknown time",
+        "unknown",
+        "cloud: m9z.large: nothing is known of this type",
+    ] {
+        assert!(output.contains(part), "no `{part}` in\n{output}");
+    }
+    let output = c
+        .cvc(&["plan", "campaign.toml", "--json", "--estimates"])
+        .expect(0)
+        .stdout;
+    let json: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+    assert!(
+        json["expected"]["points"][0]["seconds"].is_null(),
+        "{output}"
+    );
+    assert!(json["expected"]["seconds"].is_null(), "{output}");
+}
+
+#[test]
+fn memory_and_disks_that_are_too_small_are_told_before_anything_is_paid() {
+    let matrix = "[matrix]\napp = \"npb-bt\"\nclass = \"C\"\nmapping = \"1Nx4P\"\ncheckpointer = \"dmtcp\"\n[run]\ntimeout_s = 90000\n";
+    let small = on(
+        "small",
+        "instance_types = [\"t3.nano\"], root = { size_gib = 1 }",
+        &matrix.replace("[matrix]", "oversubscribe = true\n[matrix]"),
+    );
+    let output = small.cvc(&["plan", "campaign.toml"]).expect(15).stdout;
+    for part in [
+        "NOT ENOUGH MEMORY: 1 point of the site cloud needs up to ",
+        "on a node, and t3.nano has 512 MiB",
+        "NOT ENOUGH DISK: 1 point of the site cloud needs up to ",
+        "the root volume (gp3) of t3.nano has 1024 MiB",
+    ] {
+        assert!(
+            output.replace('\n', " ").contains(part),
+            "no `{part}` in\n{output}"
+        );
+    }
+    let output = small
+        .cvc(&["plan", "campaign.toml", "--json", "--estimates"])
+        .expect(15)
+        .stdout;
+    let json: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+    let of: Vec<_> = json["expected"]["not_enough"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|n| n["of"].as_str())
+        .collect();
+    assert_eq!(of, ["memory", "disk"], "{output}");
+    let large = on(
+        "large",
+        "instance_types = [\"c7i.xlarge\"], root = { size_gib = 30 }",
+        matrix,
+    );
+    let output = large.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+    assert!(!output.contains("NOT ENOUGH"), "{output}");
+    // 125 MiB/s of the volume, although the instance moves more
+    assert!(
+        output.contains("≥: the disks of the fullest node need at least this"),
+        "{output}"
+    );
+}
+
+#[test]
+fn instance_types_are_compared_as_sites_and_the_cheapest_comes_first() {
+    let c = on(
+        "types",
+        "compare_instance_types = [\"c7i.xlarge\", \"c7g.xlarge\", \"m5.xlarge\"]",
+        "[matrix]\nsite = \"cloud\"\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"1Nx4P\"\n",
+    );
+    let output = c
+        .cvc(&[
+            "plan",
+            "campaign.toml",
+            "--json",
+            "--estimates",
+            "--sort",
+            "cost",
+        ])
+        .expect(0)
+        .stdout;
+    let json: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+    let sites: Vec<_> = json["expected"]["sites"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|s| (s["site"].as_str(), s["usd"]["high"].as_f64()))
+        .collect();
+    let names: Vec<_> = sites.iter().filter_map(|(name, _)| *name).collect();
+    assert_eq!(
+        names,
+        ["cloud-c7g-xlarge", "cloud-c7i-xlarge", "cloud-m5-xlarge"],
+        "{output}"
+    );
+    assert!(sites.is_sorted_by(|(_, a), (_, b)| a <= b), "{output}");
+    assert_eq!(
+        json["expected"]["points"][0]["site"].as_str(),
+        Some("cloud-c7g-xlarge")
+    );
+    let output = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+    for part in [
+        "cloud-c7g-xlarge: c7g.xlarge: arm64, 4 vCPUs, each a core",
+        "arm64: your own programs have to be built for it",
+        "speed: every vCPU is taken to compute equally fast",
+        "$0.15",
+    ] {
+        assert!(output.contains(part), "no `{part}` in\n{output}");
+    }
+}
+
+#[test]
+fn prices_that_are_more_than_a_year_old_are_told_with_the_remedy() {
+    let mut c = on(
+        "aged",
+        "instance_types = [\"c5.large\"]",
+        "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\n",
+    );
+    let told = |c: &cvc_testkit::Campaign| c.cvc(&["plan", "campaign.toml"]).expect(0).stderr;
+    assert!(!told(&c).contains("a year old"));
+    // 1 January 2028
+    c.env("SOURCE_DATE_EPOCH", "1830297600");
+    let late = told(&c).replace('\n', " ");
+    assert!(
+        late.contains("the prices that cvc carries are of 2026-07-20, more than a year old")
+            && late.contains("`cvc prices campaign.toml` asks for today's"),
+        "{late}"
     );
 }
 

@@ -260,7 +260,8 @@ fn without_dmtcp_nothing_is_tried_and_the_hint_says_how_to_get_it() {
     assert!(told.starts_with("no checkpoint could be tried\n"), "{told}");
     assert!(
         told.contains("DMTCP is not installed at /nonexistent/dmtcp")
-            && told.contains("CVC_DMTCP_ROOT"),
+            && told.contains("or correct `dmtcp.prefix` of the site")
+            && !told.contains("give the site"),
         "{told}"
     );
 }
@@ -344,6 +345,66 @@ fn with_slurm_it_is_tried_in_jobs() {
         [(Some(1), vec!["works"; 5]), (Some(2), vec!["works"; 5])]
     );
     on.assert_nothing_left(&["n1", "n2", "n3", "n4"]);
+}
+
+#[test]
+fn with_slurm_a_compute_node_is_looked_at_beside_the_login_node() {
+    require!(Tool::Lab, Tool::Slurm, Tool::OpenMpi);
+    let lab = Lab::builder().nodes(2).login(true).build();
+    lab.slurm().wait_idle(2);
+    let libraries = "[sites.slurm.mpi.openmpi]\nfamily = \"openmpi\"\n";
+    let site = slurm_site_with("", "", libraries);
+    let text =
+        format!("{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"2Nx1P\"\n");
+    let on = OnLab::new(lab, "looked", &text);
+    let finished = on
+        .start(&["doctor", "slurm", "--file", "campaign.toml", "--json"])
+        .wait(LIMIT)
+        .expect(0);
+    let json: serde_json::Value = serde_json::from_str(&finished.stdout).expect("JSON");
+    let checks = json["clusters"]["slurm"].as_array().expect("checks");
+    let of = |what: &str| {
+        checks
+            .iter()
+            .find(|c| c["what"] == what)
+            .unwrap_or_else(|| panic!("no check `{what}`: {checks:#?}"))
+    };
+    assert_eq!(of("cvc-node")["state"], "good");
+    let compute = of("compute node");
+    assert_eq!(compute["state"], "good", "{checks:#?}");
+    let node = compute["host"].as_str().expect("a node");
+    assert!(["n1", "n2"].contains(&node), "{node}");
+    let library = of("MPI library openmpi");
+    assert_eq!(
+        (library["state"].as_str(), library["host"].as_str()),
+        (Some("good"), Some(node)),
+        "{checks:#?}"
+    );
+    let free = of("free space: base");
+    assert!(
+        !free["found"].as_str().expect("text").contains("KiB"),
+        "{free}"
+    );
+}
+
+#[test]
+fn with_slurm_a_wrong_partition_is_told_before_a_job_is_refused() {
+    require!(Tool::Lab, Tool::Slurm);
+    let lab = Lab::builder().nodes(2).login(true).build();
+    lab.slurm().wait_idle(2);
+    let site = slurm_site_with("", "partition = \"none\"", "");
+    let text =
+        format!("{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"1Nx1P\"\n");
+    let on = OnLab::new(lab, "wrong", &text);
+    let told = on
+        .start(&["doctor", "slurm", "--file", "campaign.toml"])
+        .wait(LIMIT)
+        .expect(4)
+        .stdout;
+    assert!(
+        told.contains("compute node") && told.contains("give a partition that exists"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -60,7 +60,11 @@ fn one_remedy_for_many_points_is_told_once_and_only_hazards_of_the_campaign_foll
         &format!("{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\n{factors}"),
     );
     let told = c.cvc(&["doctor", "campaign.toml"]).expect(5).stdout;
-    assert_eq!(told.matches("CVC_DMTCP_ROOT").count(), 1, "{told}");
+    assert_eq!(
+        told.matches("or correct `dmtcp.prefix`").count(),
+        1,
+        "{told}"
+    );
     assert!(
         told.starts_with(
             "campaign.toml: 2 of 2 points of campaign undone cannot run here\n\n  all points: "
@@ -70,6 +74,17 @@ fn one_remedy_for_many_points_is_told_once_and_only_hazards_of_the_campaign_foll
     assert!(
         told.contains("gzip") && told.contains("hwloc-linuxio") && !told.contains("openmpi-btl"),
         "{told}"
+    );
+    // hazards are folded until somebody asks
+    assert!(!told.contains("HWLOC_COMPONENTS"), "{told}");
+    let whole = c
+        .cvc(&["doctor", "campaign.toml", "--hazards"])
+        .expect(5)
+        .stdout;
+    assert!(
+        whole.contains("hwloc-linuxio: HWLOC_COMPONENTS=-linuxio")
+            && !whole.contains("openmpi-btl"),
+        "{whole}"
     );
     let json = c
         .cvc(&["doctor", "campaign.toml", "--json"])
@@ -106,4 +121,41 @@ fn a_campaign_that_can_run_is_told_so_first() {
         told.starts_with("campaign.toml: the 1 point of campaign fine can run here\n"),
         "{told}"
     );
+}
+
+#[cfg(not(feature = "ec2"))]
+#[test]
+fn of_a_cloud_it_tells_what_a_run_stumbles_over_first() {
+    let mut c = campaign(
+        "aloft",
+        "[sites.cloud]\nkind = \"ec2\"\nec2 = { region = \"us-east-1\", instance_types = [\"c7g.large\"], nodes = 2 }\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n",
+    );
+    let program = c.dir().join("cvc-node");
+    // the head of a program for x86-64
+    let mut header = b"\x7fELF".to_vec();
+    header.resize(18, 0);
+    header.extend([0x3e, 0]);
+    std::fs::write(&program, header).expect("written");
+    c.env("CVC_NODE_PROGRAM", &program.to_string_lossy());
+    let told = |c: &cvc_testkit::Campaign| {
+        c.cvc(&["doctor", "cloud", "--file", "campaign.toml"])
+            .expect(4)
+            .stdout
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let text = told(&c);
+    for part in [
+        "is for x86_64, which c7g.large is not",
+        "Ansible",
+        "this cvc was built without EC2",
+        "hint: build it with the feature `ec2`",
+    ] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+    let whole = c.cvc(&["doctor", "campaign.toml"]).expect(4).stdout;
+    assert!(whole.contains("built without EC2"), "{whole}");
+    c.env("CVC_NODE_PROGRAM", "/nonexistent/cvc-node");
+    assert!(told(&c).contains("cannot be read"), "{}", told(&c));
 }

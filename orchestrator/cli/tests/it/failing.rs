@@ -141,7 +141,8 @@ fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
     );
     c.script_app("bad", "echo attempt; exit 1", "")
         .script_app("good", "echo SUCCESS", "");
-    let output = c.run().expect(10);
+    // whatever fails in the same way
+    let output = c.cvc(&["run", "campaign.toml", "--keep-going"]).expect(10);
     assert!(
         output.stderr.contains("its other 3 runs are skipped"),
         "{}",
@@ -174,7 +175,7 @@ fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
     assert_eq!(c.events("run-intended").len(), before);
 
     // asked for: attempts go on counting, and the logs of earlier ones stay
-    c.cvc(&["run", "campaign.toml", "--retry-failed"])
+    c.cvc(&["run", "campaign.toml", "--retry-failed", "--keep-going"])
         .expect(10);
     assert_eq!(c.failures().len(), 8);
     assert_eq!(
@@ -196,6 +197,121 @@ fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
     );
     c.assert_nothing_left();
     c.run().expect(0);
+}
+
+/// A campaign of two programs at three numbers of processes.
+fn two_programs(name: &str, run: &str) -> Campaign {
+    campaign(
+        name,
+        &format!(
+            "{SITE}[matrix]\napp = [\"one\", \"two\"]\nprocesses = [1, 2, 4]\nmpi = \"mpich\"\n[run]\n{run}\n"
+        ),
+    )
+}
+
+const NO_MESH: &str =
+    "sleep 0.1; echo \"error: rank $$ cannot open mesh.nml\" >&2; echo backtrace >&2; exit 3";
+
+#[test]
+fn a_campaign_whose_first_runs_fail_alike_stops_shows_why_and_goes_on_later() {
+    require!(Tool::Mpich);
+    let c = two_programs("alike", "repeats = 5");
+    c.script_app("one", NO_MESH, "")
+        .script_app("two", NO_MESH, "");
+    let output = c.run().expect(10);
+    let said = &output.stderr;
+    assert!(
+        said.contains(
+            "site local begins no more runs: 3 attempts at 3 points failed in the same way"
+        ),
+        "{said}"
+    );
+    assert!(
+        said.contains("the output of one of the failed runs, campaigns/alike/runs/")
+            && said.contains("  | error: rank ")
+            && said.contains("  | backtrace"),
+        "{said}"
+    );
+    assert!(said.contains("--keep-going"), "{said}");
+    assert_eq!(c.failures().len(), 3, "nothing more was tried");
+    let tried: std::collections::BTreeSet<String> =
+        c.failures().into_iter().map(|(cause, _)| cause).collect();
+    assert_eq!(tried.into_iter().collect::<Vec<_>>(), ["application"]);
+    c.assert_nothing_left();
+
+    // another session begins anew, and goes on regardless only if it is told to
+    c.run().expect(10);
+    let before = c.failures().len();
+    assert!((4..10).contains(&before), "{before}");
+    c.cvc(&["run", "campaign.toml", "--keep-going"]).expect(10);
+    assert_eq!(c.events("point-quarantined").len(), 6);
+
+    // mended
+    c.put("bin/one.sh", "sleep 0.1; echo SUCCESS");
+    c.put("bin/two.sh", "sleep 0.1; echo SUCCESS");
+    c.cvc(&["run", "campaign.toml", "--retry-failed"]).expect(0);
+}
+
+#[test]
+fn a_program_that_works_lets_the_campaign_go_on_and_hopeless_attempts_are_left_out() {
+    require!(Tool::Mpich);
+    let c = two_programs("hopeless", "repeats = 2\nretries = 2");
+    c.script_app("one", NO_MESH, "")
+        .script_app("two", "sleep 0.1; echo SUCCESS", "");
+    let output = c.run().expect(10);
+    assert!(
+        !output.stderr.contains("begins no more runs"),
+        "{}",
+        output.stderr
+    );
+    assert!(
+        output.stderr.contains("not tried again: "),
+        "{}",
+        output.stderr
+    );
+    let ended: Vec<_> = c
+        .events("run-finished")
+        .into_iter()
+        .filter(|e| e["outcome"]["result"] == "failed")
+        .collect();
+    // six runs with three attempts each would be 18
+    assert!((6..=8).contains(&ended.len()), "{ended:?}");
+    let left_out = ended
+        .iter()
+        .filter(|e| {
+            e["not_again"]
+                .as_str()
+                .is_some_and(|why| why.contains("failed twice in this way"))
+        })
+        .count();
+    assert_eq!(left_out, 6, "{ended:?}");
+
+    // it is written down, so that the next session does not try again either
+    c.run().expect(10);
+    let again = c.events("run-finished").into_iter();
+    assert_eq!(
+        again.filter(|e| e["outcome"]["result"] == "failed").count(),
+        ended.len()
+    );
+
+    // the program's own words have a place
+    let status = c.cvc(&["status", "campaign.toml"]).expect(0).stdout;
+    assert!(
+        status.contains("6 of 12 runs succeeded (50 %), 6 failed (50 %)"),
+        "{status}"
+    );
+    assert!(
+        status.contains("output: campaigns/hopeless/runs/") && status.contains("/stderr"),
+        "{status}"
+    );
+    assert!(
+        status.contains("report: reports/hopeless/report.html"),
+        "{status}"
+    );
+    assert!(
+        status.contains("wall time") && !status.contains("skipped"),
+        "{status}"
+    );
 }
 
 #[test]

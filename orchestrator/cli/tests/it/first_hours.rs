@@ -43,7 +43,7 @@ fn results_without_a_journal_are_not_overwritten() {
     }
     c.cvc(&["fsck", "--repair", "campaign.toml"]).expect(0);
     let status = c.cvc(&["status", "campaign.toml"]).expect(0).stdout;
-    assert!(status.contains("2 runs succeeded"), "{status}");
+    assert!(status.contains("2 of 2 runs succeeded"), "{status}");
     c.run().expect(0);
     assert_eq!(runs.iter().map(written).collect::<Vec<_>>(), before);
 }
@@ -57,7 +57,7 @@ fn a_run_whose_directory_was_deleted_is_told_and_repeated() {
     fs::remove_dir_all(c.run_dir(&run)).expect("removes");
     let status = c.cvc(&["status", "campaign.toml"]).expect(0).stdout;
     assert!(
-        status.contains("1 run succeeded, 0 failed, 0 skipped, 1 left"),
+        status.contains("1 of 2 runs succeeded (50 %), 1 left (50 %)"),
         "{status}"
     );
     assert!(

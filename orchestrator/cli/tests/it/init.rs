@@ -467,3 +467,236 @@ fn aggregators_are_measured_where_they_act_and_overhead_without_them() {
         "{overhead}"
     );
 }
+
+/// A program with a namelist-like input, steps, a time and a check.
+const OWN: &str = r#"#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int rank, steps, s;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    FILE *in = fopen("steps.in", "r");
+    if (!in || fscanf(in, "%d", &steps) != 1) {
+        fprintf(stderr, "cannot open steps.in\n");
+        MPI_Finalize();
+        return 3;
+    }
+    double begin = MPI_Wtime();
+    for (s = 1; s <= steps; s++) {
+        usleep(10000);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (!rank) { printf("cycle %d of %d\n", s, steps); fflush(stdout); }
+    }
+    if (!rank) printf("elapsed time: %.3f s\nresult check: PASSED (%s)\n", MPI_Wtime() - begin, argc > 1 ? argv[1] : "-");
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+/// A directory with that program, compiled for Open MPI, and its input.
+fn with_own_program() -> Campaign {
+    let c = place();
+    c.put("own.c", OWN);
+    c.put("steps.in", "40\n");
+    let compiled = Command::new("mpicc.openmpi")
+        .args(["-o", "relax", "own.c"])
+        .current_dir(c.dir())
+        .output()
+        .expect("mpicc.openmpi");
+    let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+    assert!(compiled.status.success(), "{said}");
+    c
+}
+
+#[test]
+fn one_run_of_a_program_tells_what_its_descriptor_needs() {
+    require!(Tool::OpenMpi);
+    let c = with_own_program();
+    let told = c
+        .cvc(&[
+            "init",
+            "--force",
+            "--yes",
+            "--measure",
+            "overhead",
+            "--site",
+            "local",
+            "--program",
+            "./relax",
+            "--args",
+            "'-a b'",
+            "--input",
+            "steps.in",
+            "--processes",
+            "2",
+            "--try",
+        ])
+        .expect(0);
+    assert!(
+        told.stderr
+            .contains("relax is linked with Open MPI (libmpi.so.40)"),
+        "{}",
+        told.stderr
+    );
+    let descriptor = fs::read_to_string(c.dir().join("apps/own-relax.toml")).expect("written");
+    for line in [
+        "args = [\"-a b\"]",
+        "path = \"steps.in\"\nsource = \"../steps.in\"",
+        "with 2 processes and Open MPI: `result check: PASSED (-a b)`.",
+        r"pattern = '^\s*result\s+check:\s+PASSED'",
+        r"step = '^\s*cycle\s*(\d+)\b'",
+        "name = \"elapsed_time_s\"",
+    ] {
+        assert!(descriptor.contains(line), "{line}: {descriptor}");
+    }
+    let file = fs::read_to_string(c.dir().join("campaign.toml")).expect("written");
+    assert!(
+        file.contains("name = \"relax\"")
+            && file.contains("mpi = \"openmpi\"")
+            && file.contains("after_step = 20"),
+        "{file}"
+    );
+    // the run that was tried is what runs, with a copy of its input
+    c.cvc(&["run", "campaign.toml", "--only", "checkpointer=none"])
+        .expect(0);
+    let runs = c.dir().join("campaigns/relax/runs");
+    let run = fs::read_dir(&runs)
+        .expect("runs")
+        .flatten()
+        .next()
+        .expect("a run")
+        .path();
+    let description = cvc_testkit::campaign::read_json(&run.join("run.json"));
+    assert_eq!(description["sources"][0]["path"], "steps.in");
+    assert_eq!(description["sources"][0]["bytes"], 3);
+    let records = fs::read_to_string(run.join("records.jsonl")).expect("records");
+    assert!(records.contains("elapsed_time_s"), "{records}");
+    let points = || {
+        let plan = c.cvc(&["plan", "--json", "campaign.toml"]).expect(0);
+        let plan: serde_json::Value = serde_json::from_str(&plan.stdout).expect("JSON");
+        values_of(&plan, "id")
+    };
+    // another input is another measurement, and none is an error
+    let before = points();
+    c.put("steps.in", "50\n");
+    let after = points();
+    assert!(
+        before.iter().all(|point| !after.contains(point)),
+        "{before:?} {after:?}"
+    );
+    fs::remove_file(c.dir().join("steps.in")).expect("removed");
+    let refused = c.cvc(&["plan", "campaign.toml"]).expect(2).stderr;
+    assert!(
+        refused.contains("apps/own-relax.toml")
+            && refused.contains("cannot read the input file `../steps.in`"),
+        "{refused}"
+    );
+}
+
+/// This key of all points of a plan.
+fn values_of(plan: &serde_json::Value, key: &str) -> Vec<String> {
+    let points = plan["points"].as_array().expect("points").iter();
+    points
+        .map(|p| p[key].as_str().expect("a text").to_owned())
+        .collect()
+}
+
+#[test]
+fn the_wizard_takes_a_path_asks_for_inputs_and_tries_again() {
+    require!(Tool::OpenMpi);
+    let c = with_own_program();
+    // measure, where, program, no arguments, no inputs, processes, run it; it fails for its input, again with the one that it named; then success,
+    // steps and figures as offered
+    let output = typed(&c, "overhead\nlocal\n./relax\n\n\n2\nyes\nyes\n\n\n\n\n\n");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{shown}");
+    assert!(
+        shown.contains("cannot open steps.in")
+            && shown.contains("It printed `result check: PASSED (-)`"),
+        "{shown}"
+    );
+    // no question is cut within a word
+    assert!(
+        shown.contains("What is to be measured?") && shown.contains("aggregators"),
+        "{shown}"
+    );
+    let descriptor = fs::read_to_string(c.dir().join("apps/own-relax.toml")).expect("written");
+    assert!(
+        descriptor.contains("source = \"../steps.in\"") && descriptor.contains("PASSED'"),
+        "{descriptor}"
+    );
+    c.cvc(&["plan", "new.toml"]).expect(0);
+}
+
+#[test]
+fn programs_that_cannot_be_started_are_refused_and_options_that_do_not_fit() {
+    let c = place();
+    c.put("solver", "no program");
+    let base = [
+        "init",
+        "own.toml",
+        "--yes",
+        "--site",
+        "local",
+        "--measure",
+        "sizes",
+    ];
+    for (args, part) in [
+        (
+            &["--program", "./solver"][..],
+            "./solver is not executable\n  hint: chmod +x ./solver",
+        ),
+        (&["--program", "."], "is a directory"),
+        (
+            &["--program", "/bin/true", "--input", "no.dat"],
+            "no.dat is not a file",
+        ),
+        (
+            &["--program", "/bin/true", "--args", "'a"],
+            "a quote is not closed",
+        ),
+        (&["--app", "kernel-stencil", "--try"], "--program"),
+    ] {
+        let refused = c.cvc(&[&base, args].concat()).expect(2).stderr;
+        assert!(refused.contains(part), "{args:?}: {refused}");
+        assert!(!c.dir().join("own.toml").exists(), "{args:?}");
+    }
+    c.cvc(
+        &[
+            &["init", "solver.toml"][..],
+            &base[2..],
+            &["--program", "/bin/true", "--no-try"],
+        ]
+        .concat(),
+    )
+    .expect(0);
+    // the descriptor's program is there, and must not be started
+    let descriptor = c.dir().join("apps/own-true.toml");
+    let text = fs::read_to_string(&descriptor).expect("written");
+    let path = c.dir().join("solver");
+    fs::write(
+        &descriptor,
+        text.replace(
+            "names = [\"true\"]",
+            &format!("names = [\"{}\"]", path.display()),
+        ),
+    )
+    .expect("written");
+    let plan = c.cvc(&["plan", "solver.toml"]).expect(0).stdout;
+    assert!(
+        plan.contains("is not executable") && plan.contains("chmod +x"),
+        "{plan}"
+    );
+}
+
+#[test]
+fn a_campaign_without_a_name_is_called_after_its_directory() {
+    let c = place();
+    let directory = c.dir().join("My Study");
+    fs::create_dir(&directory).expect("made");
+    c.cvc(&["init", "--yes", "My Study/campaign.toml"])
+        .expect(0);
+    let text = fs::read_to_string(directory.join("campaign.toml")).expect("written");
+    assert!(text.contains("name = \"my-study\""), "{text}");
+}

@@ -195,7 +195,9 @@ fn a_shepherd_that_is_killed_alone_fails_its_run_and_leaves_nothing() {
         Signal::SIGKILL,
     );
     controller.wait(LIMIT).expect(10);
-    assert_eq!(c.failures()[0].0, "node-lost");
+    let (cause, detail) = &c.failures()[0];
+    assert_eq!(cause, "ended-from-outside", "{detail}");
+    assert!(detail.contains("its shepherd) was killed"), "{detail}");
     c.assert_nothing_left();
 }
 
@@ -314,7 +316,7 @@ fn a_run_under_which_the_controller_ends_again_and_again_fails_and_the_others_go
     let failures = c.failures();
     assert!(
         failures.len() == 1
-            && failures[0].0 == "node-lost"
+            && failures[0].0 == "ended-from-outside"
             && failures[0].1.contains("ended 4 times"),
         "{failures:?}"
     );

@@ -260,7 +260,7 @@ fn each_wrong_input_is_refused_with_its_hint() {
     let finished = predict(&["--from", &one, "--at", "solver.A 9 openmpi"]);
     let text = String::from_utf8_lossy(&finished.stdout);
     assert_eq!(finished.status.code(), Some(8), "{text}");
-    let sentence = "application data, MiB: no prediction: 1 run of solver.A on openmpi; curves in the number of processes need at least 2\n";
+    let sentence = "nothing of solver.A itself could be predicted (exit code 8): 1 run of solver.A on openmpi; curves in the number of processes need at least 2\n";
     assert!(
         text.contains(sentence) && !text.contains("dtapp-halo"),
         "{text}"
@@ -568,5 +568,84 @@ fn the_run_that_narrows_most_is_proposed_with_its_cost() {
         (half("stored_mib") / told - 1.0).abs() < 0.5,
         "{} against {told}",
         half("stored_mib")
+    );
+}
+
+/// What `cvc predict` says of a table.
+fn of_table(table: &str, more: &[&str]) -> Output {
+    let file = tempfile::Builder::new()
+        .suffix(".csv")
+        .tempfile()
+        .expect("a file");
+    std::fs::write(file.path(), table).expect("writes");
+    let path = file.path().to_str().expect("UTF-8");
+    predict(&[&["--from", path], more].concat())
+}
+
+#[test]
+fn without_checkpoints_one_sentence_says_so() {
+    let output = of_table(
+        "app,class,processes,mpi,app_s\nmyapp,A,1,openmpi,20\nmyapp,A,2,openmpi,11\n",
+        &["--at", "myapp.A 4 openmpi"],
+    );
+    assert_eq!(output.status.code(), Some(8));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        said.contains("nothing of myapp.A itself could be predicted (exit code 8): none of the 2 observations has a checkpoint"),
+        "{said}"
+    );
+    assert!(
+        !said.contains("has no answer") && said.lines().count() < 8,
+        "{said}"
+    );
+}
+
+#[test]
+fn what_is_lost_to_failures_is_told_and_whose_they_are() {
+    let table = "app,class,mapping,mpi,file_mib,stored_mib,latency_s\nmyapp,A,1Nx4P,openmpi,50,200,40\nmyapp,A,2Nx4P,openmpi,33,264,60\n";
+    let at = ["--at", "myapp.A 2Nx4P openmpi", "--app-time", "10h"];
+    let text = |more: &[&str]| {
+        let output = of_table(table, &[&at, more].concat());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let of_job = text(&["--mtbf", "12h"]);
+    assert!(
+        of_job
+            .contains("12 h 00 min between failures of the whole job, whatever its nodes (--mtbf)"),
+        "{of_job}"
+    );
+    assert!(
+        of_job.contains("restart is assumed to take as long as a checkpoint"),
+        "{of_job}"
+    );
+    let of_node = text(&["--mtbf-node", "5y", "--restart-time", "3m"]);
+    assert!(
+        of_node.contains("5.0 years between failures of a node (--mtbf-node), which is 2.5 years between those of the job on 2 nodes"),
+        "{of_node}"
+    );
+    assert!(
+        of_node.contains("a restart takes 3 min 00 s (--restart-time)"),
+        "{of_node}"
+    );
+    let json = of_table(
+        table,
+        &[
+            &at[..],
+            &["--mtbf", "12h", "--restart-time", "3m", "--json"],
+        ]
+        .concat(),
+    );
+    let value: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let run = &value["forecasts"][0]["schedules"][1]["with_failures"];
+    let part = |name: &str| run[name].as_f64().expect("a number");
+    let parts = ["checkpoints_s", "rework_s", "restarts_s"].map(part);
+    assert!(parts.iter().all(|s| *s > 0.0), "{run}");
+    assert!(
+        (part("total_s") - 36_000.0 - parts.iter().sum::<f64>()).abs() < 1e-6,
+        "{run}"
+    );
+    assert!(
+        (part("failures") - part("total_s") / 43_200.0).abs() < 1e-9,
+        "{run}"
     );
 }

@@ -94,6 +94,87 @@ fn tables_forms_and_places_can_be_chosen() {
     assert!(
         dir.path().join("out/report.tex").is_file() && !dir.path().join("out/report.html").exists()
     );
+    // of LaTeX only the tables that were asked for
+    let mut latex: Vec<String> = fs::read_dir(dir.path().join("out/tables"))
+        .expect("tables")
+        .map(|e| {
+            e.expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    latex.sort();
+    assert_eq!(latex, ["table-4-2.tex", "table-5-1.tex"]);
+}
+
+#[test]
+fn misprints_are_listed_on_the_terminal_and_fit_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let done = cvc(dir.path())
+        .args(["thesis", "--to", "out", "--format", "csv"])
+        .assert()
+        .success();
+    let text = finished(&done.get_output().stdout);
+    let line = text
+        .lines()
+        .find(|l| l.starts_with("5.3 ") && l.contains("47.02"))
+        .unwrap_or_else(|| panic!("{text}"));
+    for part in ["125", "61.42", "high"] {
+        assert!(line.contains(part), "{line}");
+    }
+    assert!(text.contains("39 cells wrong in print"), "{text}");
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    // columns that have nothing are left out, and the others are explained
+    assert!(
+        !text.contains("explained") && text.contains("  fitted: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_paper_without_tables_says_so_and_what_is_wrong_in_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let done = cvc(dir.path()).arg("delta").assert().success();
+    let text = finished(&done.get_output().stdout);
+    assert!(
+        text.contains("delta has no table here; 2 places wrong or doubtful")
+            && text.contains("PaComp"),
+        "{text}"
+    );
+    let listed = cvc(dir.path()).args(["delta", "--list"]).assert().success();
+    assert!(finished(&listed.get_output().stdout).contains("no table here"));
+}
+
+#[test]
+fn what_cannot_be_measured_is_told_in_one_line() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut command = cvc(dir.path());
+    for name in ["CVC_NPB_DIR", "CVC_MPICH_CH3", "CVC_APPS"] {
+        command.env_remove(name);
+    }
+    let failed = command
+        .env("PATH", "/nonexistent")
+        .args(["thesis", "--table", "5.1", "--measure", "--format", "csv"])
+        .assert()
+        .code(10);
+    let output = failed.get_output();
+    let told = finished(&output.stderr);
+    let skipped: Vec<&str> = told.lines().filter(|l| l.contains(" skipped: ")).collect();
+    let [line] = skipped[..] else {
+        panic!("{told}")
+    };
+    for part in ["38 runs skipped", "npb-bt", "MPI library `mpich-ch3`"] {
+        assert!(line.contains(part), "{line}");
+    }
+    assert_eq!(line.matches("npb-bt").count(), 1, "{line}");
+    let text = finished(&output.stdout);
+    assert!(
+        text.contains("nothing was measured") && !text.contains("measured by"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -254,6 +254,13 @@ fn a_signal_to_the_processes_of_a_run_alone_fails_it() {
         process::signal(pid, Signal::SIGTERM);
     }
     controller.wait(LIMIT).expect(10);
-    assert_eq!(c.failures().len(), 1, "{:?}", c.events("run-abandoned"));
+    let failures = c.failures();
+    assert_eq!(failures.len(), 1, "{:?}", c.events("run-abandoned"));
+    let (cause, detail) = &failures[0];
+    assert_eq!(cause, "ended-from-outside", "{detail}");
+    assert!(
+        detail.contains("got SIGTERM") && detail.contains("which cvc did not send"),
+        "{detail}"
+    );
     c.assert_nothing_left();
 }

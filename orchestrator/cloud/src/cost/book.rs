@@ -2,12 +2,13 @@
 
 use super::{
     cache::{self, Cached},
-    table::{self, Table, TypePrice},
+    machines::{self, MachineFacts},
+    table::{self, Table},
 };
 use crate::provider::{Provider, ProviderError, Quote};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_journal::price::{Price, PriceFrom, UnknownPrice};
-use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use cvc_journal::price::{NodeRate, Price, PriceFrom, UnknownPrice};
+use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
 
 /// Hours of a month, for turning monthly prices of disks into hourly ones.
 pub const MONTH_HOURS: f64 = 730.0;
@@ -47,8 +48,14 @@ impl PriceBook {
     }
 
     /// The shipped table and the quotes of a file. An unreadable file is left out, with a note.
+    ///
+    /// `SOURCE_DATE_EPOCH`, seconds since 1970, takes the place of today, so that what is shown can be made again later.
     pub fn open(cache: &Utf8Path) -> Self {
-        Self::at(cache, Timestamp::now())
+        let fixed = std::env::var("SOURCE_DATE_EPOCH").ok();
+        let today = fixed
+            .and_then(|text| text.parse().ok())
+            .and_then(|seconds| Timestamp::from_second(seconds).ok());
+        Self::at(cache, today.unwrap_or_else(Timestamp::now))
     }
 
     /// [`Self::open`] at a given time.
@@ -78,31 +85,38 @@ impl PriceBook {
         cache::merge(&mut self.quotes, quotes);
     }
 
+    /// The date of the shipped prices of machines among these, if it is more than a year ago.
+    pub fn outdated<'a>(&self, rates: impl Iterator<Item = &'a NodeRate>) -> Option<Date> {
+        let of_machines = rates.filter_map(|rate| match rate.parts.first()?.price.from {
+            PriceFrom::Shipped { date } => Some(date),
+            _ => None,
+        });
+        let oldest = of_machines.min()?;
+        let a_year_later = oldest.checked_add(1.year()).ok()?;
+        (day(self.now) > a_year_later).then_some(oldest)
+    }
+
     /// The problem with the file of quotes, if any.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The table's entry for an instance type.
-    pub fn facts(&self, instance_type: &str) -> Option<&'static TypePrice> {
-        self.table.types.get(instance_type)
+    /// What is known of an instance type.
+    pub fn facts(&self, instance_type: &str) -> Option<&'static MachineFacts> {
+        machines::shipped().types.get(instance_type)
+    }
+
+    /// Regions in which cvc carries a price of an instance type.
+    pub fn regions_with(&self, instance_type: &str) -> Vec<&'static str> {
+        self.table.regions_with(instance_type)
     }
 
     /// An hour of an instance on demand.
     pub fn on_demand(&self, region: &str, instance_type: &str) -> Result<Price, UnknownPrice> {
         let shipped = self
             .table
-            .types
-            .get(instance_type)
-            .and_then(|t| t.usd.get(region))
-            .map(|usd| {
-                Price::new(
-                    *usd,
-                    PriceFrom::Shipped {
-                        date: self.table.date,
-                    },
-                )
-            });
+            .instance(region, instance_type)
+            .map(|(usd, date)| Price::new(usd, PriceFrom::Shipped { date }));
         let quoted = self
             .quotes
             .iter()
@@ -262,12 +276,16 @@ impl PriceBook {
     pub fn credits(&self, instance_type: &str) -> Option<Price> {
         let of = self.facts(instance_type)?;
         let busy = (1.0 - of.baseline?) * f64::from(of.vcpus);
+        let usd = self
+            .table
+            .credits_vcpu_hour
+            .get(instance_type.split('.').next()?)?;
         let from = PriceFrom::Shipped {
             date: self.table.date,
         };
         Some(Price {
             at_most: true,
-            ..Price::new(busy * self.table.credits_vcpu_hour, from)
+            ..Price::new(busy * usd, from)
         })
     }
 

@@ -7,7 +7,8 @@
 use super::book::PriceBook;
 use cvc_core::campaign::{Site, Spec};
 use cvc_core::ids::PointId;
-use cvc_core::plan::{Estimates, Plan};
+use cvc_core::plan::{Estimates, Plan, PointEstimate};
+use cvc_core::point::Point;
 use cvc_journal::price::{MIN_S, NodeRate, UnknownPrice};
 use indexmap::IndexMap;
 use std::collections::HashMap;
@@ -24,6 +25,8 @@ pub struct SiteCost {
     pub rate: Result<Option<NodeRate>, UnknownPrice>,
     /// Instances, of a cloud; 0 elsewhere.
     pub instances: u32,
+    /// Whether it is known how long its runs take; `false` where the cores of its nodes are not known, and then no cost is either.
+    pub is_timed: bool,
     /// Time that they exist, set-up included; elsewhere the time of the site's runs, seconds.
     pub there_s: f64,
     /// The part that the site's runs use, US dollars.
@@ -54,14 +57,30 @@ pub struct Expected {
     pub usd: Option<f64>,
     /// Whether a site waits for the runs of another.
     pub in_turn: bool,
-    /// Time from the first run to the end of the last, seconds.
+    /// Time from the first run to the end of the last, seconds; of runs whose time is not known, a guess.
     pub last_s: f64,
+    /// The time at which each site ends its last run, counted from the start of the first run of all, seconds.
+    pub ends_s: IndexMap<String, f64>,
 }
 
 impl Expected {
     /// Whether there are any costs to show.
     pub fn has_price(&self) -> bool {
         self.sites.iter().any(SiteCost::has_price)
+    }
+
+    /// The known part of what all sites cost, US dollars.
+    pub fn known_usd(&self) -> f64 {
+        let priced = self.sites.iter().filter(|s| s.has_price());
+        priced.filter_map(|s| s.usd).sum()
+    }
+
+    /// What a checkpoint of a point costs, US dollars: its nodes while it is written.
+    pub fn of_checkpoint(&self, point: &Point, estimate: &PointEstimate) -> Option<f64> {
+        estimate.known_cores?;
+        let site = self.sites.iter().find(|s| s.site == point.site)?;
+        let rate = site.rate.as_ref().ok()?.as_ref()?;
+        Some(rate.cost_of(estimate.checkpoint_s?, point.mapping.nodes()))
     }
 
     /// A point's run, by the identifier of the point.
@@ -112,6 +131,7 @@ pub fn expected(
         .iter()
         .zip(&estimates.points)
         .map(|(planned, estimate)| {
+            estimate.known_cores?;
             let rate = rate_of(&planned.point.site).filter(|_| runs_here(&planned.id))?;
             Some(rate.cost_of(estimate.seconds, planned.point.mapping.nodes()))
         })
@@ -149,6 +169,7 @@ pub fn expected(
             .fold(0.0, f64::max);
         let used = used.entry(site).or_default();
         used.runs += 1;
+        used.is_untimed |= estimate.known_cores.is_none();
         used.run_s += estimate.seconds;
         used.nodes = used.nodes.max(point.mapping.nodes());
         if shares(site) {
@@ -179,6 +200,11 @@ pub fn expected(
         .iter()
         .any(|site| busy.iter().any(|other| waits(site, other)));
     let last_s = used.values().map(|used| used.last_s).fold(0.0, f64::max);
+    let ends_s = used
+        .iter()
+        .filter(|(_, used)| used.runs > 0)
+        .map(|(site, used)| ((*site).to_owned(), used.last_s))
+        .collect();
     let sites: Vec<SiteCost> = used
         .into_iter()
         .filter(|(_, used)| used.runs > 0)
@@ -201,6 +227,7 @@ pub fn expected(
         sites,
         in_turn,
         last_s,
+        ends_s,
     }
 }
 
@@ -208,6 +235,8 @@ pub fn expected(
 #[derive(Default)]
 struct Use {
     runs: u64,
+    /// Whether the time of a run is not known.
+    is_untimed: bool,
     run_s: f64,
     /// End of its last run, counted from the start of the first run of all sites.
     last_s: f64,
@@ -237,10 +266,15 @@ fn site_cost(
     launches: u32,
     book: &PriceBook,
 ) -> SiteCost {
-    let node = rate.as_ref().ok().and_then(Option::as_ref);
+    let node = rate
+        .as_ref()
+        .ok()
+        .and_then(Option::as_ref)
+        .filter(|_| !used.is_untimed);
     let mut cost = SiteCost {
         site: name.to_owned(),
         instances: 0,
+        is_timed: !used.is_untimed,
         there_s: used.run_s,
         runs_usd: node.map(|_| used.runs_usd),
         transfer_bytes: 0,

@@ -4,15 +4,15 @@
 mod book;
 mod cache;
 mod expected;
+pub mod machines;
 mod rate;
 mod table;
 
 pub use book::{DiskSize, MONTH_HOURS, PriceBook, cache_file, refresh, transfer_cost};
 pub use expected::{Expected, SETUP_S, SiteCost, expected, known_cores};
 
-pub use rate::{ROOT_GIB, dearest_rate, instance_rate, planned_rate, present_rate};
-
-pub use table::TypePrice;
+pub use machines::{MachineFacts, ROOT_GIB};
+pub use rate::{dearest_rate, instance_rate, planned_rate, present_rate};
 
 #[cfg(test)]
 mod tests;

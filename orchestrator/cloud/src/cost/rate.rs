@@ -1,15 +1,15 @@
 //! The price of one node of a site by the price book, before and after it is launched.
 
-use super::book::{DiskSize, PriceBook};
+use super::{
+    book::{DiskSize, PriceBook},
+    machines::ROOT_GIB,
+};
 use crate::provider::FleetRequest;
 use cvc_core::campaign::{Credits, Market, Site};
 use cvc_core::clock;
 use cvc_journal::lease::LaunchOrder;
 use cvc_journal::price::{MIN_S, NodeRate, RatePart, UnknownPrice};
 use jiff::Timestamp;
-
-/// Size of the root volume, GiB, where neither the campaign file nor the image gives it: that of the images that cvc knows.
-pub const ROOT_GIB: u32 = 8;
 
 /// An instance of this type for a site, with its disks and its address. `root_gib` is the size of the root volume where the campaign file
 /// does not say it: that of the image.

@@ -5,22 +5,49 @@ use jiff::civil::Date;
 use serde::Deserialize;
 use std::sync::LazyLock;
 
+/// Prices of instances for an hour, US dollars: by region and type.
+type PriceList = IndexMap<String, IndexMap<String, f64>>;
+
 /// The shipped table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// Date of its figures.
+    /// Date of its figures, but for those of instances.
     pub date: Date,
     /// A public IPv4 address, US dollars for an hour.
     pub address_hour: f64,
-    /// An hour of one vCPU above the baseline of a burstable type without limit.
-    pub credits_vcpu_hour: f64,
+    /// An hour of one vCPU above the baseline of a burstable type without limit, by family.
+    pub credits_vcpu_hour: IndexMap<String, f64>,
     /// From a region to the internet, for 2^30 bytes.
     pub transfer_gb: IndexMap<String, f64>,
     /// Disks of a region, by type.
     pub disks: IndexMap<String, IndexMap<String, DiskPrice>>,
-    /// Instances.
-    pub types: IndexMap<String, TypePrice>,
+    /// Instances, by the date of the list.
+    pub lists: IndexMap<Date, PriceList>,
+}
+
+impl Table {
+    /// The newest price of an instance type in a region, US dollars for an hour, and its date.
+    pub fn instance(&self, region: &str, instance_type: &str) -> Option<(f64, Date)> {
+        self.lists
+            .iter()
+            .filter_map(|(date, list)| Some((*list.get(region)?.get(instance_type)?, *date)))
+            .max_by_key(|(_, date)| *date)
+    }
+
+    /// Regions in which the price of an instance type is known.
+    pub fn regions_with(&self, instance_type: &str) -> Vec<&str> {
+        let mut regions: Vec<&str> = self
+            .lists
+            .values()
+            .flatten()
+            .filter(|(_, types)| types.contains_key(instance_type))
+            .map(|(region, _)| region.as_str())
+            .collect();
+        regions.sort_unstable();
+        regions.dedup();
+        regions
+    }
 }
 
 /// Prices of an EBS volume type.
@@ -43,22 +70,6 @@ pub struct DiskPrice {
     pub throughput_free: u32,
 }
 
-/// An instance type.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TypePrice {
-    /// Virtual processors.
-    pub vcpus: u32,
-    /// Memory.
-    pub memory_mib: u64,
-    /// `x86_64` or `arm64`.
-    pub architecture: String,
-    /// Share of each vCPU that the price of a burstable type covers, where more is billed.
-    pub baseline: Option<f64>,
-    /// US dollars for an hour, by region.
-    pub usd: IndexMap<String, f64>,
-}
-
 /// The table, read once.
 pub fn shipped() -> &'static Table {
     // the file is part of the program, and a test reads it
@@ -71,28 +82,27 @@ pub fn shipped() -> &'static Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::machines;
 
     #[test]
     fn the_table_is_whole_and_holds_what_the_thesis_used() {
         let table = shipped();
-        for (name, of) in &table.types {
-            assert!(
-                of.vcpus > 0 && of.memory_mib > 0 && !of.usd.is_empty(),
-                "{name}"
-            );
-            assert!(
-                ["x86_64", "arm64"].contains(&of.architecture.as_str()),
-                "{name}"
-            );
-            for (region, usd) in &of.usd {
-                assert!((0.001..100.0).contains(usd), "{name} in {region}: {usd}");
+        for (date, list) in &table.lists {
+            for (region, types) in list {
                 assert!(
                     table.disks.contains_key(region) && table.transfer_gb.contains_key(region),
                     "{region}"
                 );
+                for (name, usd) in types {
+                    assert!((0.001..200.0).contains(usd), "{name} in {region}: {usd}");
+                    assert!(
+                        machines::shipped().types.contains_key(name),
+                        "{date}: nothing is known of {name}"
+                    );
+                }
             }
         }
-        let usd = |name: &str| table.types[name].usd["us-east-1"];
+        let usd = |name: &str| table.instance("us-east-1", name).expect("a price").0;
         assert_eq!(
             (usd("t2.micro"), usd("c3.xlarge"), usd("c3.2xlarge")),
             (0.0116, 0.21, 0.42)
@@ -101,21 +111,34 @@ mod tests {
 
     #[test]
     fn a_larger_type_of_a_family_never_costs_less() {
-        let table = shipped();
-        for (name, of) in &table.types {
-            let family = name.split('.').next().expect("a family");
-            for (other, than) in table
-                .types
-                .iter()
-                .filter(|(n, t)| n.starts_with(&format!("{family}.")) && t.vcpus > of.vcpus)
-            {
-                for (region, usd) in &of.usd {
-                    assert!(
-                        than.usd.get(region).is_none_or(|larger| larger >= usd),
-                        "{other} costs less than {name} in {region}"
-                    );
+        let vcpus = |name: &str| machines::shipped().types[name].vcpus;
+        for (region, types) in shipped().lists.values().flatten() {
+            for (name, usd) in types {
+                let family = name.split('.').next().expect("a family");
+                for (other, larger) in types
+                    .iter()
+                    .filter(|(n, _)| n.starts_with(&format!("{family}.")) && vcpus(n) > vcpus(name))
+                {
+                    assert!(larger >= usd, "{other} costs less than {name} in {region}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_newest_list_that_has_a_type_counts() {
+        let table = shipped();
+        let date = |region: &str| {
+            table
+                .instance(region, "c7i.xlarge")
+                .map(|(_, date)| date.to_string())
+        };
+        assert_eq!(date("us-east-1").as_deref(), Some("2026-07-20"));
+        assert_eq!(date("eu-west-1").as_deref(), Some("2025-11-03"));
+        assert_eq!(date("mars-north-1"), None);
+        assert_eq!(
+            table.regions_with("hpc7a.96xlarge"),
+            ["eu-north-1", "eu-west-1", "us-east-2"]
+        );
     }
 }

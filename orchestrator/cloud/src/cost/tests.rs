@@ -97,7 +97,7 @@ fn an_instance_is_its_machine_its_disks_and_its_address() {
         })
         .collect();
     insta::assert_snapshot!(parts.join("\n"), @r"
-    c3.xlarge: 0.210000, shipped table of 2025-11-03
+    c3.xlarge: 0.210000, shipped table of 2026-07-20
     root volume, gp3 of 20 GiB: 0.002192, shipped table of 2025-11-03
     /scratch, gp3 of 100 GiB: 0.030137, shipped table of 2025-11-03
     public IPv4 address: 0.005000, shipped table of 2025-11-03
@@ -171,13 +171,13 @@ fn an_unknown_price_is_reported_and_is_not_zero() {
 fn of_two_prices_the_newer_one_holds() {
     let mut book = PriceBook::shipped();
     book.add([
-        quote(0.16, "2026-03-01T00:00:00Z", None),
-        quote(0.15, "2026-02-01T00:00:00Z", None),
+        quote(0.16, "2026-09-01T00:00:00Z", None),
+        quote(0.15, "2026-08-01T00:00:00Z", None),
     ]);
     let price = book.on_demand("us-east-1", "c5.xlarge").expect("a price");
     assert_eq!(
         (price.usd_per_hour, price.from.to_string().as_str()),
-        (0.16, "price list of 2026-03-01")
+        (0.16, "price list of 2026-09-01")
     );
     let mut older = PriceBook::shipped();
     older.add([quote(0.99, "2020-01-01T00:00:00Z", None)]);
@@ -187,6 +187,35 @@ fn of_two_prices_the_newer_one_holds() {
             .expect("a price")
             .usd_per_hour,
         0.17
+    );
+}
+
+#[test]
+fn a_shipped_price_is_outdated_after_a_year_by_the_clock() {
+    let at = |now: &str, region: &str| {
+        let book = PriceBook::at(
+            camino::Utf8Path::new("/nonexistent"),
+            now.parse().expect("a time"),
+        );
+        let price = book.on_demand(region, "c7i.xlarge").expect("a price");
+        let rate = NodeRate::new(
+            vec![RatePart {
+                what: "c7i.xlarge".into(),
+                price,
+            }],
+            60.0,
+        );
+        book.outdated([rate].iter()).map(|date| date.to_string())
+    };
+    assert_eq!(at("2026-11-25T00:00:00Z", "us-east-1"), None);
+    assert_eq!(at("2026-11-03T12:00:00Z", "eu-west-1"), None);
+    assert_eq!(
+        at("2026-11-25T00:00:00Z", "eu-west-1").as_deref(),
+        Some("2025-11-03")
+    );
+    assert_eq!(
+        at("2027-07-21T00:00:00Z", "us-east-1").as_deref(),
+        Some("2026-07-20")
     );
 }
 
@@ -202,7 +231,7 @@ fn without_a_quote_the_spot_market_is_bounded_and_not_guessed() {
     };
     assert_eq!(
         spot(&book, &[], None),
-        (0.17, "shipped table of 2025-11-03, an upper bound".into())
+        (0.17, "shipped table of 2026-07-20, an upper bound".into())
     );
     assert_eq!(
         spot(&book, &[], Some(0.1)),
@@ -335,17 +364,17 @@ fn what_was_fetched_counts_also_in_vain() {
 #[test]
 fn quotes_are_kept_and_grow_old_and_a_broken_file_is_left_out() {
     let (_dir, path) = cached("");
-    super::cache::write(&path, &[quote(0.16, "2026-03-01T00:00:00Z", None)]).expect("written");
+    super::cache::write(&path, &[quote(0.16, "2026-09-01T00:00:00Z", None)]).expect("written");
     let price = |now: &str| {
         PriceBook::at(&path, at(now))
             .on_demand("us-east-1", "c5.xlarge")
             .expect("a price")
             .source()
     };
-    assert_eq!(price("2026-03-20T00:00:00Z"), "price list of 2026-03-01");
+    assert_eq!(price("2026-09-20T00:00:00Z"), "price list of 2026-09-01");
     assert_eq!(
-        price("2026-05-20T00:00:00Z"),
-        "price list of 2026-03-01, old"
+        price("2026-11-20T00:00:00Z"),
+        "price list of 2026-09-01, old"
     );
     for broken in ["", "{", "[]", r#"{"schema": 99, "quotes": []}"#] {
         let (_dir, path) = cached(broken);

@@ -18,8 +18,8 @@ fn expected(sites: &str, rest: &str) -> (Expected, Estimates) {
         &spec,
         &plan,
         &Machines {
-            cores: 2,
-            sites: HashMap::new(),
+            cores: spec.sites.keys().map(|site| (site.clone(), 2)).collect(),
+            ..Machines::default()
         },
         &HashMap::new(),
     );

@@ -2,10 +2,10 @@
 
 use super::{
     check::{Check, State},
-    node::{Facts, Node, PathFact, SHORT, script},
+    node::{Facts, Node, PathFact, SHORT, script_by},
 };
 use cvc_core::campaign::{Cluster, MpiSource, Site, StorageKind};
-use cvc_core::units::ByteSize;
+use cvc_core::units::size;
 use cvc_engine::{host::HostError, mpi};
 use cvc_probe::sentinel::doubt;
 use cvc_sites::ssh::SshHost;
@@ -18,6 +18,7 @@ const MIN_FREE: u64 = 1 << 30;
 const SCRIPT: &str = r#"
 t=$(printf '\t')
 say() { printf '%s\t%s\n' "$1" "$2"; }
+say node "$(uname -n)"
 say 'same kernel' "$(uname -sr) $(uname -m)"
 say 'same libc' "$(getconf GNU_LIBC_VERSION 2>/dev/null || ldd --version 2>&1 | head -n 1)"
 say 'same processor' "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"
@@ -55,9 +56,10 @@ while [ $# -gt 0 ]; do
 done
 "#;
 
-/// Asks a node.
+/// Asks a node; `starter` is what starts a command there from `host`, if it is another machine.
 pub(super) async fn ask(
     host: &SshHost,
+    starter: &[String],
     site: &Site,
     cluster: &Cluster,
 ) -> Result<Facts, HostError> {
@@ -99,7 +101,7 @@ pub(super) async fn ask(
         None => "dmtcp_launch".to_owned(),
     };
     args.extend(["dmtcp".to_owned(), launch]);
-    Ok(read(&script(host, SCRIPT, &args, SHORT).await?))
+    Ok(read(&script_by(host, starter, SCRIPT, &args, SHORT).await?))
 }
 
 fn is_absolute(path: &str) -> bool {
@@ -177,6 +179,7 @@ fn read(text: &str) -> Facts {
                     message.push('\n');
                 }
             }
+            _ if key == "node" => facts.node = value.to_owned(),
             _ if key == "dmtcp" => {
                 facts.dmtcp = value
                     .split_once('\t')
@@ -244,7 +247,7 @@ pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
                 .iter()
                 .filter_map(|n| fact(n).free_bytes.map(|f| (n.name(), f)));
             if let Some((host, least)) = free.min_by_key(|(_, f)| *f) {
-                let found = format!("at least {} ({host})", ByteSize(least));
+                let found = format!("at least {} ({host})", size(least as f64));
                 let (state, hint) = if least < MIN_FREE {
                     (
                         State::Doubtful,
@@ -316,6 +319,10 @@ pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
         (true, _) => (
             State::Bad,
             "install the same version at the same place on all nodes (cvc install)",
+        ),
+        (false, _) if site.dmtcp.prefix.is_some() => (
+            State::Doubtful,
+            "points with checkpointer = \"dmtcp\" are skipped: nothing is at the prefix that the site gives; correct it, or install DMTCP there (cvc install)",
         ),
         (false, _) => (
             State::Doubtful,

@@ -3,14 +3,18 @@
 mod between;
 mod check;
 mod clock;
+mod cloud;
+mod compute;
 mod facts;
 mod head;
 mod node;
+mod program;
 mod ring;
 
 pub use check::{Check, State};
 
-use camino::Utf8Path;
+use camino::Utf8PathBuf;
+use cvc_cloud::provider::Clouds;
 use cvc_core::campaign::{Cluster, Site, SiteKind};
 use cvc_engine::host::Host;
 use cvc_sites::ssh::{Notice, SshHost, Target};
@@ -19,19 +23,33 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use tracing::Instrument;
 
-/// Checks a site of several machines, whose ssh files are below `base`, the directory of the campaign file, if they are relative; `tell` is
-/// called with what is being checked.
+/// What of this machine sites are checked with.
+#[derive(Clone)]
+pub struct Here {
+    /// The directory of the campaign file: ssh files are below it if they are relative.
+    pub base: Utf8PathBuf,
+    /// The program that is put on nodes.
+    pub node_program: Utf8PathBuf,
+    /// The clouds; `None` in a cvc that was built without any.
+    pub clouds: Option<Arc<dyn Clouds>>,
+}
+
+/// Checks a site of several machines; `tell` is called with what is being checked.
 pub async fn examine(
     name: &str,
     site: &Site,
-    base: &Utf8Path,
+    here: &Here,
     tell: &mut dyn FnMut(String),
 ) -> Vec<Check> {
+    if let Some(ec2) = &site.ec2 {
+        return cloud::examine(ec2, &here.node_program, here.clouds.as_ref(), tell).await;
+    }
     let Some(cluster) = &site.cluster else {
         return Vec::new();
     };
+    let base = here.base.as_path();
     let ssh = cluster.ssh.below(base);
-    let mut checks = Vec::new();
+    let mut checks = vec![program::examine(&here.node_program, [])];
     tell("connecting".into());
     let heads = cluster
         .head
@@ -72,8 +90,16 @@ pub async fn examine(
         }
     }
     if site.kind == SiteKind::Slurm {
-        let found = "nodes are only known inside an allocation; they are checked when runs begin";
-        checks.push(Check::new("nodes", State::Skipped, found, ""));
+        match &head {
+            Some(login) => {
+                tell("a compute node, by srun".into());
+                checks.extend(compute::examine(login, site, cluster).await);
+            }
+            None => {
+                let found = "without a login node that is reached by ssh, nodes are checked when runs begin";
+                checks.push(Check::new("compute node", State::Skipped, found, ""));
+            }
+        }
         return checks;
     }
     let head_name = cluster
@@ -92,8 +118,13 @@ pub async fn examine(
     let mut ready = Vec::new();
     for (host, among) in nodes {
         tell(format!("asking {}", host.name()));
-        match facts::ask(&host, site, cluster).await {
-            Ok(facts) => ready.push(Node { host, among, facts }),
+        match facts::ask(&host, &[], site, cluster).await {
+            Ok(facts) => ready.push(Node {
+                host,
+                among,
+                behind: None,
+                facts,
+            }),
             Err(error) => checks.push(Check::of(host.name(), "facts", &error)),
         }
     }

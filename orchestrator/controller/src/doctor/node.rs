@@ -13,18 +13,22 @@ pub(super) struct Node {
     pub(super) host: SshHost,
     /// Its name among the other nodes.
     pub(super) among: String,
+    /// Its own name, where it is reached over another machine.
+    pub(super) behind: Option<String>,
     pub(super) facts: Facts,
 }
 
 impl Node {
     pub(super) fn name(&self) -> &str {
-        self.host.name()
+        self.behind.as_deref().unwrap_or(self.host.name())
     }
 }
 
 /// Facts that a node reports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
+    /// The name that it gives itself.
+    pub(super) node: String,
     /// Kernel, libc, processor, cores, memory, settings: what should be the same on all nodes.
     pub(super) same: IndexMap<String, String>,
     /// Directories by purpose, with their problems.
@@ -51,12 +55,19 @@ pub(super) async fn script(
     args: &[String],
     limit: Duration,
 ) -> Result<String, HostError> {
-    let mut argv = vec![
-        "sh".to_owned(),
-        "-c".into(),
-        script.to_owned(),
-        "cvc-doctor".into(),
-    ];
+    script_by(host, &[], script, args, limit).await
+}
+
+/// Like [`script`], where a command starts the shell, as `srun` does on another machine.
+pub(super) async fn script_by(
+    host: &SshHost,
+    starter: &[String],
+    script: &str,
+    args: &[String],
+    limit: Duration,
+) -> Result<String, HostError> {
+    let mut argv = starter.to_vec();
+    argv.extend(["sh", "-c", script, "cvc-doctor"].map(str::to_owned));
     argv.extend_from_slice(args);
     let out = host.ask(&argv, &BTreeMap::new(), limit).await?;
     if out.code == Some(0) {

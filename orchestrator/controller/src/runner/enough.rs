@@ -101,7 +101,7 @@ fn decision(
 }
 
 /// The means of what a run recorded, by name, without what belongs to a rank or a zone.
-fn means_of(dir: &CampaignDir, run: &RunId) -> BTreeMap<String, f64> {
+pub fn means_of(dir: &CampaignDir, run: &RunId) -> BTreeMap<String, f64> {
     let text = fs::read_to_string(dir.run(run).join("records.jsonl")).unwrap_or_default();
     let mut all: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for record in text

@@ -329,7 +329,7 @@ mod tests {
             }),
             2 => (0usize..7, 1u32..3).prop_map(|(n, attempt)| Event::RunStarted { run: run(n), attempt, pid: 1, start_ticks: 1 }),
             2 => (0usize..7, 1u32..3).prop_map(|(n, attempt)| {
-                Event::RunFinished { run: run(n), attempt, outcome: Outcome::Succeeded, records: None, manifest: None }
+                Event::RunFinished { run: run(n), attempt, outcome: Outcome::Succeeded, records: None, manifest: None, not_again: None }
             }),
             2 => (0usize..7, 1u32..3).prop_map(|(n, attempt)| Event::RunAbandoned { run: run(n), attempt, ended: vec![], lost: false, with_controller: false }),
             1 => (lease(), 1u32..4, prop::option::of(0.0..5.0), any::<bool>()).prop_map(|(lease, nodes, usd, cloud)| {

@@ -7,6 +7,7 @@ mod closing;
 mod closing_clouds;
 mod clouds;
 mod enough;
+mod fail_fast;
 mod fleet_end;
 mod giving_back;
 mod journaled;
@@ -48,6 +49,7 @@ use cvc_journal::{CampaignState, Event, Lineage, RunState};
 use cvc_sites::error::{CampaignError, OverBudget};
 use cvc_sites::progress::SiteEvent;
 use cvc_sites::remote::Reach;
+use fail_fast::FailFast;
 use indexmap::IndexMap;
 use journaled::Journaled;
 use openings::{EndOfOpening, Openings};
@@ -67,6 +69,7 @@ use tracing::Instrument;
 
 pub use blocks::{NextBlock, next_block};
 pub use closing::close_campaign;
+pub use enough::means_of;
 pub use sites::SiteExecutor;
 
 /// Time between two looks at whether the campaign is still this controller's, while something is waited for.
@@ -85,6 +88,8 @@ pub struct Options {
     pub node_program: Utf8PathBuf,
     /// Whether to retry runs that failed for good, and points that were set aside.
     pub retry_failed: bool,
+    /// Whether to go on, and to try again, whatever fails in the same way.
+    pub keep_going: bool,
     /// Maximum bytes that a run of a point needs in its storage area, if known.
     pub disk_bytes: HashMap<PointId, u64>,
     /// The clouds; `None` in a cvc that was built without any.
@@ -118,6 +123,8 @@ pub struct Summary {
     pub interrupted: bool,
     /// Whether runs were not begun, or were ended, to keep the budget.
     pub over_budget: bool,
+    /// Whether a site began no more runs, because its first ones failed in the same way.
+    pub failed_alike: bool,
 }
 
 /// One campaign under way.
@@ -131,6 +138,8 @@ struct CampaignRunner<'a> {
     budget: Budget<'a>,
     /// The points and the time that this session is limited to.
     limit: SessionLimit,
+    /// What fails in the same way.
+    fail_fast: FailFast,
     sites: Sites,
     /// When to look next whether the campaign is still this controller's.
     owner_check: Instant,
@@ -383,6 +392,7 @@ impl<'a> CampaignRunner<'a> {
             scheduler: Scheduler::new(plan, &spec.run),
             budget: Budget::new(spec, plan, &options.expected_s),
             limit: SessionLimit::new(options.only.clone(), options.last_block, options.until),
+            fail_fast: FailFast::new(options.keep_going),
             sites: Sites::new(executors(&dir, &lineage), spec),
             owner_check: Instant::now() + OWNER_CHECK,
             openings: Openings::default(),
@@ -540,7 +550,7 @@ impl CampaignRunner<'_> {
             "cvc was ended {times} times while this run was under way: by KILL, for want of memory, or with its machine; see what the run does to \
              the machine, then `cvc run --retry-failed` tries it again"
         );
-        let file = conclude_failed(&self.dir, &run, attempt, Cause::NodeLost, detail)?;
+        let file = conclude_failed(&self.dir, &run, attempt, Cause::EndedFromOutside, detail)?;
         let (outcome, wall_s) = (file.outcome.clone(), file.wall_s);
         self.journal.write(Event::finished(run.clone(), file))?;
         let retry = !self.scheduler.used_up(self.journal.state(), &run, attempt);
@@ -553,10 +563,12 @@ impl CampaignRunner<'_> {
         // how a run of an earlier plan ended is of no interest any more
         let Some(point) = point else { return Ok(()) };
         self.observer.on(&Progress::RunFinished {
+            output: self.output_of(&run, attempt, &outcome),
             run,
             outcome,
             wall_s,
             retry,
+            not_again: None,
         });
         if retry {
             Ok(())
@@ -817,9 +829,25 @@ impl CampaignRunner<'_> {
         }
     }
 
+    /// The run that tells more than the next one where the first runs of a site failed, if it may start now.
+    fn preferred(&self, next: usize) -> Option<usize> {
+        if self.scheduler.is_adopted(next) {
+            return None;
+        }
+        let (state, scheduler) = (self.journal.state(), &self.scheduler);
+        let site = scheduler.point(&self.plan.runs[next].point)?.site.as_str();
+        let open = || scheduler.open_numbers(state, site);
+        let number = self.fail_fast.preferred(site, open)?;
+        let planned = &self.plan.runs[number];
+        let may_start = scheduler.nodes_for(planned, &self.sites).is_some()
+            && !self.limit.excludes(planned, &self.options.expected_s);
+        may_start.then_some(number)
+    }
+
     /// Starts all runs that may start now; points that the budget does not pay for are given up.
     fn start_all(&mut self, attempts: &mut Attempts) -> Result<(), CampaignError> {
         while let Some(number) = self.scheduler.next(self.journal.state(), &self.sites) {
+            let number = self.preferred(number).unwrap_or(number);
             let planned = &self.plan.runs[number];
             if self.limit.excludes(planned, &self.options.expected_s)
                 && !self.scheduler.is_adopted(number)
@@ -908,6 +936,7 @@ impl CampaignRunner<'_> {
             left,
             interrupted,
             over_budget: self.budget.is_exceeded(),
+            failed_alike: self.fail_fast.has_stopped(),
         })
     }
 
@@ -1171,7 +1200,14 @@ impl CampaignRunner<'_> {
     fn ended_with(&mut self, task: &Task, file: OutcomeFile) -> Result<(), CampaignError> {
         let (run, attempt) = (task.planned.id.clone(), task.attempt);
         let (outcome, wall_s) = (file.outcome.clone(), file.wall_s);
-        let finished = Event::finished(run.clone(), file);
+        let not_again = self
+            .fail_fast
+            .judge_retry(&run, &outcome, wall_s)
+            .filter(|_| !self.scheduler.is_last(self.journal.state(), &run, attempt));
+        let mut finished = Event::finished(run.clone(), file);
+        if let Event::RunFinished { not_again: why, .. } = &mut finished {
+            why.clone_from(&not_again);
+        }
         match self.sites.executor(&task.point.site) {
             // its sealed directory tells the same: it may go to disk with the beginning of the next run
             Some(here) if here.local_context().is_some() => {
@@ -1185,16 +1221,63 @@ impl CampaignRunner<'_> {
         }
         let retry = outcome != Outcome::Succeeded
             && !self.scheduler.used_up(self.journal.state(), &run, attempt);
+        self.fail_fast
+            .note(&task.planned.point, &task.point, &outcome);
         self.observer.on(&Progress::RunFinished {
-            run,
-            outcome,
+            output: self.output_of(&run, attempt, &outcome),
+            run: run.clone(),
+            outcome: outcome.clone(),
             wall_s,
             retry,
+            not_again,
         });
-        if retry {
-            return Ok(());
+        if !retry {
+            self.set_aside(&task.planned.point)?;
+            self.decide(&task.planned.point)?;
         }
-        self.set_aside(&task.planned.point)?;
-        self.decide(&task.planned.point)
+        self.stop_if_alike(task, &outcome);
+        Ok(())
+    }
+
+    /// The file with the program's own words about a failure.
+    fn output_of(&self, run: &RunId, attempt: u32, outcome: &Outcome) -> Option<Utf8PathBuf> {
+        match outcome {
+            Outcome::Succeeded => None,
+            Outcome::Failed { cause, .. } => self.dir.output_of(run, attempt, *cause),
+        }
+    }
+
+    /// Leaves the other runs of a site for later sessions, if its first ones failed in the same way and none has succeeded.
+    fn stop_if_alike(&mut self, task: &Task, outcome: &Outcome) {
+        let Outcome::Failed { cause, detail } = outcome else {
+            return;
+        };
+        let (site, state, scheduler) = (
+            task.point.site.as_str(),
+            self.journal.state(),
+            &self.scheduler,
+        );
+        let open = || scheduler.open_points(state, site);
+        let has_succeeded = || scheduler.has_succeeded(state, site);
+        let Some(alike) = self.fail_fast.stops(site, outcome, open, has_succeeded) else {
+            return;
+        };
+        let waiting: Vec<RunId> = scheduler
+            .open_runs(state, |s| s == site)
+            .into_iter()
+            .map(|planned| planned.id.clone())
+            .collect();
+        self.scheduler.leave_out(self.journal.state(), &waiting);
+        let run = task.planned.id.clone();
+        self.observer.on(&Progress::FailedAlike {
+            site: site.to_owned(),
+            cause: *cause,
+            detail: detail.clone(),
+            points: alike.points as u64,
+            attempts: alike.attempts as u64,
+            left: waiting.len() as u64,
+            output: self.output_of(&run, task.attempt, outcome),
+            run,
+        });
     }
 }

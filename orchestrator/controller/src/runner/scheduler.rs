@@ -337,6 +337,18 @@ impl<'a> Scheduler<'a> {
     /// Whether a failed run has no attempt left.
     pub(super) fn used_up(&self, state: &CampaignState, run: &RunId, attempt: u32) -> bool {
         let forgiven = self.forgiven.get(run).copied().unwrap_or(0);
+        let is_vain = |a: &Attempt| a.number == attempt && a.not_again.is_some();
+        let is_left_out = attempt > forgiven
+            && state
+                .runs
+                .get(run)
+                .is_some_and(|h| h.attempts.iter().any(is_vain));
+        is_left_out || self.is_last(state, run, attempt)
+    }
+
+    /// Whether the campaign allows no attempt after this one.
+    pub(super) fn is_last(&self, state: &CampaignState, run: &RunId, attempt: u32) -> bool {
+        let forgiven = self.forgiven.get(run).copied().unwrap_or(0);
         attempt
             .saturating_sub(forgiven)
             .saturating_sub(Self::blameless(state, run))
@@ -426,7 +438,69 @@ impl<'a> Scheduler<'a> {
             .collect()
     }
 
-    /// The same of one point.
+    /// The runs of a site that remain and are not under way: their numbers and points, in the order of the plan.
+    pub(super) fn open_numbers(
+        &self,
+        state: &CampaignState,
+        site: &str,
+    ) -> Vec<(usize, &'a PointId, &'a Point)> {
+        self.open_runs(state, |s| s == site)
+            .into_iter()
+            .filter_map(|planned| {
+                let number = *self.numbers.get(&planned.id)?;
+                Some((number, &planned.point, self.point(&planned.point)?))
+            })
+            .collect()
+    }
+
+    /// The points of the runs of a site that may still succeed: those that remain, and those under way.
+    pub(super) fn open_points(
+        &self,
+        state: &CampaignState,
+        site: &str,
+    ) -> Vec<(&'a PointId, &'a Point)> {
+        let waiting: HashSet<&PointId> = self
+            .open_runs(state, |s| s == site)
+            .into_iter()
+            .map(|planned| &planned.point)
+            .collect();
+        let under_way: HashSet<&PointId> = self
+            .under_way
+            .values()
+            .filter(|task| task.point.site == site)
+            .map(|task| &task.planned.point)
+            .collect();
+        // what runs is no reason to wait if nothing follows
+        if waiting.is_empty() {
+            return Vec::new();
+        }
+        self.plan
+            .points
+            .iter()
+            .filter(|p| waiting.contains(&p.id) || under_way.contains(&p.id))
+            .map(|p| (&p.id, &p.point))
+            .collect()
+    }
+
+    /// Whether a run of a site has succeeded, in any session.
+    pub(super) fn has_succeeded(&self, state: &CampaignState, site: &str) -> bool {
+        let is_success = |run: &&PlannedRun| {
+            matches!(
+                state.run(&run.id),
+                Some(RunState::Finished {
+                    outcome: Outcome::Succeeded,
+                    ..
+                })
+            )
+        };
+        self.plan
+            .runs
+            .iter()
+            .filter(is_success)
+            .any(|run| self.point(&run.point).is_some_and(|p| p.site == site))
+    }
+
+    /// Runs of one point that remain and are not under way.
     pub(super) fn open_runs_of(
         &self,
         state: &CampaignState,
@@ -811,6 +885,7 @@ pub(super) mod tests {
             with_controller: false,
             lost: false,
             nodes: Default::default(),
+            not_again: None,
         };
         let outcome = failures.last().map_or(Outcome::Succeeded, failed);
         let last = RunState::Finished {
@@ -1030,6 +1105,7 @@ pub(super) mod tests {
                 lost,
                 with_controller: false,
                 nodes: Default::default(),
+                not_again: None,
             };
             let history = state.runs.entry(one.clone());
             let begun = || RunHistory {
@@ -1074,6 +1150,7 @@ pub(super) mod tests {
                 lost: false,
                 with_controller: *with_controller,
                 nodes: Default::default(),
+                not_again: None,
             });
             let history = RunHistory {
                 state: RunState::Abandoned { attempts: 0 },

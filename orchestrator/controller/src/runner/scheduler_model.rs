@@ -259,6 +259,7 @@ fn fold(state: &mut CampaignState, task: &Task, end: End) {
         lost: abandoned,
         with_controller: false,
         nodes: Default::default(),
+        not_again: None,
     };
     let begun = || RunHistory {
         state: last.clone(),

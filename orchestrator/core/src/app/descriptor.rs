@@ -58,6 +58,7 @@ pub struct Program {
     /// File names (templates), tried in order in the site's `app_dirs` (and in their sub-directories `<mpi name>/`, first), then on PATH.
     pub names: Vec<String>,
     /// How to get it, shown where it is missing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub install: String,
 }
 
@@ -72,7 +73,7 @@ pub struct Command {
     /// Environment (templates).
     #[serde(default)]
     pub env: IndexMap<String, String>,
-    /// Input files that are written into the working directory before the start.
+    /// Input files that are put into the working directory before the start.
     #[serde(default)]
     pub files: Vec<InputFile>,
     /// Arguments instead of `args` when the program restarts from its own checkpoint.
@@ -80,15 +81,19 @@ pub struct Command {
     pub restart_args: Option<Vec<String>>,
 }
 
-/// An input file.
+/// An input file: its content, or the file that it is a copy of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct InputFile {
-    /// Path in the working directory.
+    /// Its name in the working directory.
     pub path: String,
     /// Its content (a template).
-    pub content: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// The file that is copied there instead, relative to the directory of the descriptor. Its content is part of what identifies a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 /// Legal process counts.
@@ -341,6 +346,13 @@ impl Descriptor {
 pub fn not_shared(app: &str, mapping: &Mapping, storage: &str) -> String {
     format!(
         "{app} writes one file from all ranks, and with {mapping} the nodes do not see the same files in `{storage}`: use a shared area"
+    )
+}
+
+/// The reason why a program with copied input files cannot run over nodes that do not share files: they are copied on one of them.
+pub fn not_copied(app: &str, mapping: &Mapping, storage: &str) -> String {
+    format!(
+        "{app} has input files by path (`source`), which are copied on one node, and with {mapping} the other nodes do not see them in `{storage}`: use a shared area"
     )
 }
 

@@ -1,12 +1,14 @@
 //! Reads application descriptors, and checks what types alone do not: regular expressions, templates, names.
 
-use super::{descriptor::Descriptor, templates};
+use super::{descriptor::Descriptor, source_file::SourceFile, templates};
 use crate::{
     app::LoadedApp,
     names::wrong_variable,
+    paths,
     point::UserValue,
     source::{Source, SourceError, SourceErrors, Step, span_of},
 };
+use camino::{Utf8Component, Utf8Path};
 use indexmap::IndexMap;
 use std::path::{Path, PathBuf};
 use toml::{
@@ -67,12 +69,76 @@ pub fn load(path: &Path) -> Result<LoadedApp, SourceErrors> {
     if !errors.is_empty() {
         return Err(SourceErrors(errors));
     }
-    let canonical = crate::ids::canonical_json(&descriptor);
+    let sources = read_sources(&source, &table, &descriptor)?;
+    let canonical = crate::ids::canonical_json(&identified(&descriptor, &sources));
     Ok(LoadedApp {
         digest: blake3::hash(canonical.as_bytes()).to_hex().to_string(),
         descriptor,
         path: path.to_owned(),
+        sources,
     })
+}
+
+/// Reads the files that input files are copies of.
+fn read_sources(
+    file: &Source,
+    table: &DeTable<'_>,
+    app: &Descriptor,
+) -> Result<Vec<SourceFile>, SourceErrors> {
+    let (mut sources, mut errors) = (Vec::new(), Vec::new());
+    // also of a descriptor that is named without its directory
+    let directory = Utf8Path::from_path(file.path.parent().unwrap_or(Path::new("")))
+        .map(|directory| paths::make_absolute(directory.to_owned()));
+    for (i, input) in app.command.files.iter().enumerate() {
+        let Some(named) = &input.source else { continue };
+        let read = match &directory {
+            Some(directory) => {
+                let written = directory.join(paths::expand(named));
+                // without `..`: it is shown to people
+                let whole = written.canonicalize_utf8().unwrap_or(written);
+                SourceFile::read(&input.path, whole).map_err(|error| error.to_string())
+            }
+            None => Err("the directory of the descriptor has no UTF-8 name".to_owned()),
+        };
+        match read {
+            Ok(source) => sources.push(source),
+            Err(problem) => errors.push(file.error(
+                span_of(
+                    table,
+                    &["command".into(), "files".into(), i.into(), "source".into()],
+                ),
+                format!("cannot read the input file `{named}`: {problem}"),
+                "give a file, by its path from the directory of this descriptor".to_owned(),
+            )),
+        }
+    }
+    if errors.is_empty() {
+        Ok(sources)
+    } else {
+        Err(SourceErrors(errors))
+    }
+}
+
+/// The descriptor as it identifies a run: with what copied files hold instead of where they are.
+fn identified(app: &Descriptor, sources: &[SourceFile]) -> Descriptor {
+    let mut identified = app.clone();
+    let copied = identified
+        .command
+        .files
+        .iter_mut()
+        .filter(|input| input.source.is_some());
+    for (input, source) in copied.zip(sources) {
+        input.source = Some(format!("blake3:{}", source.blake3));
+    }
+    identified
+}
+
+/// Whether an input file with this name stays in the working directory.
+fn is_plain_name(name: &str) -> bool {
+    let mut parts = Utf8Path::new(name).components();
+    !name.contains('/')
+        && matches!(parts.next(), Some(Utf8Component::Normal(_)))
+        && parts.next().is_none()
 }
 
 fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceError> {
@@ -152,6 +218,48 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
                 message,
                 hint,
             );
+        }
+    }
+    for (i, input) in app.command.files.iter().enumerate() {
+        let mut wrong = |key: &'static str, message: String, hint: &str| {
+            fail(
+                &["command".into(), "files".into(), i.into(), key.into()],
+                message,
+                hint,
+            );
+        };
+        if !is_plain_name(&input.path) {
+            wrong(
+                "path",
+                format!("`{}` is not a plain file name", input.path),
+                "write a name without directories: the file is put into the working directory",
+            );
+        }
+        if app.command.files[..i].iter().any(|f| f.path == input.path) {
+            wrong(
+                "path",
+                format!("the input file `{}` is given twice", input.path),
+                "rename or remove one",
+            );
+        }
+        match (&input.content, &input.source) {
+            (Some(_), None) => {}
+            (None, Some(source)) if source.contains("{{") => wrong(
+                "source",
+                "`source` is not a template".to_owned(),
+                "write the path of one file; `content` may be a template",
+            ),
+            (None, Some(_)) => {}
+            (Some(_), Some(_)) => wrong(
+                "source",
+                "an input file has either `content` or `source`".to_owned(),
+                "remove one of them",
+            ),
+            (None, None) => wrong(
+                "path",
+                format!("the input file `{}` has no content", input.path),
+                "give `content`, or the path of a file to copy as `source`",
+            ),
         }
     }
     for (i, figure) in app.figures.iter().enumerate() {
@@ -323,10 +431,12 @@ fn all_templates(app: &Descriptor) -> Vec<(Vec<Step<'_>>, &str)> {
         ));
     }
     for (i, file) in app.command.files.iter().enumerate() {
-        all.push((
-            vec!["command".into(), "files".into(), i.into(), "content".into()],
-            &file.content,
-        ));
+        all.extend(file.content.as_deref().map(|content| {
+            (
+                vec!["command".into(), "files".into(), i.into(), "content".into()],
+                content,
+            )
+        }));
     }
     for (i, outputs) in app.outputs.iter().enumerate() {
         let way = |j: usize| vec!["outputs".into(), i.into(), "files".into(), j.into()];
@@ -438,4 +548,44 @@ fn user_names(text: &str) -> Vec<String> {
         })
         .filter(|name| !name.is_empty())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::load;
+    use std::{fs, path::Path};
+
+    fn written(directory: &Path, source: &str, mesh: &str) -> crate::app::LoadedApp {
+        fs::create_dir_all(directory.join("apps")).expect("made");
+        fs::write(directory.join(source), mesh).expect("written");
+        let path = directory.join("apps/solver.toml");
+        let text = format!(
+            "schema = 1\nname = \"solver\"\ntitle = \"t\"\n[program]\nnames = [\"solver\"]\n[command]\n\
+             [[command.files]]\npath = \"in.dat\"\nsource = \"../{source}\"\n[workloads.any]\n[success]\npattern = 'OK'\n"
+        );
+        fs::write(&path, text).expect("written");
+        load(&path).expect("a descriptor")
+    }
+
+    #[test]
+    fn what_a_copied_file_holds_identifies_a_run_and_not_where_it_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let first = written(directory.path(), "mesh.dat", "1 2 3");
+        assert_eq!((first.sources.len(), first.sources[0].bytes), (1, 5));
+        assert!(first.sources[0].source.is_absolute());
+        assert_eq!(first.descriptor.program.install, "", "it is optional");
+        let moved = written(directory.path(), "other.dat", "1 2 3");
+        let changed = written(directory.path(), "mesh.dat", "1 2 4");
+        assert_eq!(first.digest, moved.digest);
+        assert_ne!(first.digest, changed.digest);
+        fs::remove_file(directory.path().join("mesh.dat")).expect("removed");
+        let errors = load(&directory.path().join("apps/solver.toml")).expect_err("it is gone");
+        let error = &errors.0[0];
+        assert!(
+            error
+                .message
+                .contains("cannot read the input file `../mesh.dat`")
+        );
+        assert_eq!(error.position(), Some((9, 10)));
+    }
 }

@@ -2,10 +2,15 @@
 
 pub mod descriptor;
 pub mod embedded;
+pub mod learn;
 pub mod load;
+pub mod source_file;
 mod templates;
 
-use crate::{app::descriptor::Descriptor, point::Point};
+use crate::{
+    app::{descriptor::Descriptor, source_file::SourceFile},
+    point::Point,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -17,8 +22,12 @@ pub struct LoadedApp {
     pub descriptor: Descriptor,
     /// The file.
     pub path: PathBuf,
-    /// BLAKE3 digest (hexadecimal) of the canonical JSON of the descriptor: comments and layout do not enter.
+    /// BLAKE3 digest (hexadecimal) of the canonical JSON of the descriptor: comments and layout do not enter. Of files that are copied, the
+    /// content enters, and not where they are.
     pub digest: String,
+    /// The files that its input files are copies of, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceFile>,
 }
 
 /// The values that templates of a descriptor may use.

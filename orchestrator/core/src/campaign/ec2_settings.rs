@@ -69,17 +69,24 @@ pub fn ec2(
             suggestion(&raw.region, "regions", REGIONS),
         );
     }
-    if raw.instance_types.is_empty() {
+    // which sites there are to compare was decided before: each has one type, and all are looked at in the first
+    let is_compared = !raw.compare_instance_types.is_empty();
+    let (key, types) = if is_compared {
+        ("compare_instance_types", &raw.compare_instance_types)
+    } else {
+        ("instance_types", &raw.instance_types)
+    };
+    if types.is_empty() {
         check.fail(
             at(&["instance_types".into()]),
             "the list of instance types is empty",
             "write at least one, as in [\"c5.xlarge\"]",
         );
     }
-    for (i, name) in raw.instance_types.iter().enumerate() {
+    for (i, name) in types.iter().enumerate() {
         if !plain(name) || !name.contains('.') {
             check.fail(
-                at(&["instance_types".into(), i.into()]),
+                at(&[key.into(), i.into()]),
                 format!("unknown instance type `{name}`"),
                 "write it as in `c5.xlarge`",
             );
@@ -89,7 +96,7 @@ pub fn ec2(
         {
             let sizes = suggestion(size, "sizes", SIZES);
             check.fail(
-                at(&["instance_types".into(), i.into()]),
+                at(&[key.into(), i.into()]),
                 format!("unknown instance type `{name}`: {family} has no size `{size}`"),
                 format!("{sizes}, and multiples as in 4xlarge"),
             );

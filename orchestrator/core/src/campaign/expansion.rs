@@ -6,7 +6,7 @@ use super::{
     spec::Spec,
 };
 use crate::{
-    app::descriptor::{Descriptor, illegal_count, not_shared},
+    app::descriptor::{Descriptor, illegal_count, not_copied, not_shared},
     point::{Excluded, ExcludedBy, Moment, Point},
     units::counted,
 };
@@ -139,6 +139,12 @@ impl Grid {
             return no(
                 ExcludedBy::Combination,
                 not_shared(app_name, mapping, storage),
+            );
+        }
+        if mapping.nodes() > 1 && apart && !app.sources.is_empty() {
+            return no(
+                ExcludedBy::Combination,
+                not_copied(app_name, mapping, storage),
             );
         }
         self.senseless(index, app_name, descriptor)

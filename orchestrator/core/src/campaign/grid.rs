@@ -8,6 +8,7 @@ use super::{
     level::OfPoint,
     model::Site,
 };
+use crate::point::SAME_AS_OTHER;
 use crate::{
     app::LoadedApp,
     factor_registry::settings,
@@ -122,9 +123,7 @@ impl Shadow {
             .join(" and ");
         let have = if mute.len() == 1 { "has" } else { "have" };
         let without = mute.iter().map(|e| e.factor.needs()).min()?.words();
-        let reason = format!(
-            "{names} {have} no effect without {without}; see the point that differs in nothing else"
-        );
+        let reason = format!("{names} {have} no effect without {without}{SAME_AS_OTHER}");
         hidden.contains(&true).then_some(Self {
             axis,
             hidden,

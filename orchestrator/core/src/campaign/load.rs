@@ -137,6 +137,9 @@ fn load_source(
     }
 }
 
+/// The sites that a site was divided into, one for each instance type that it compares, by its name.
+type Groups = IndexMap<String, Vec<String>>;
+
 /// Factor tables as read, before names are looked up.
 struct Tables {
     matrix: Vec<Entry>,
@@ -146,6 +149,34 @@ struct Tables {
 }
 
 impl Tables {
+    /// Puts the sites that a site was divided into in its place, wherever its name is a level of its own or a condition. In a `[[zip]]` each
+    /// level stands beside others, so that there each site has to be named.
+    fn name_members(&mut self, groups: &Groups) {
+        let conditions = self.rules.iter_mut().flat_map(|rule| &mut rule.when);
+        let points = self.points.iter_mut().flat_map(|(point, _)| point);
+        for entry in self.matrix.iter_mut().chain(points).chain(conditions) {
+            if entry.factor != Factor::Site {
+                continue;
+            }
+            entry.values = std::mem::take(&mut entry.values)
+                .into_iter()
+                .flat_map(|(value, span)| {
+                    let members = match &value {
+                        Value::Name(name) => groups.get(name),
+                        _ => None,
+                    };
+                    match members {
+                        Some(members) => members
+                            .iter()
+                            .map(|member| (Value::Name(member.clone()), span.clone()))
+                            .collect(),
+                        None => vec![(value, span)],
+                    }
+                })
+                .collect();
+        }
+    }
+
     /// Every factor that is given anywhere.
     fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.matrix
@@ -180,7 +211,7 @@ fn read(
     version(&mut check, table);
     let name = name(&mut check, table);
     let description = text(&mut check, table, "description").unwrap_or_default();
-    let sites = sites(&mut check, table);
+    let (sites, groups) = sites(&mut check, table);
     let run = settings_section(&mut check, table, "run", |check, raw: RawRun, place| {
         settings::run(check, &raw, place)
     });
@@ -210,7 +241,8 @@ fn read(
         .then(|| settings_section(&mut check, table, "budget", ec2_settings::budget))
         .flatten();
     let predict = predict_settings::read(&mut check, table);
-    let tables = tables(&mut check, table);
+    let mut tables = tables(&mut check, table);
+    tables.name_members(&groups);
 
     let mut app_dirs = app_dirs.to_vec();
     app_dirs.insert(
@@ -332,12 +364,12 @@ fn name(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<String> {
     Some(name)
 }
 
-fn sites(check: &mut Checker<'_>, table: &DeTable<'_>) -> IndexMap<String, Site> {
-    let mut sites = IndexMap::new();
+fn sites(check: &mut Checker<'_>, table: &DeTable<'_>) -> (IndexMap<String, Site>, Groups) {
+    let (mut sites, mut groups) = (IndexMap::new(), Groups::new());
     let hint = "add a table [sites.local] with kind = \"local\"";
     let Some(value) = table.get("sites") else {
         check.fail(Some(0..0), "the campaign has no site", hint);
-        return sites;
+        return (sites, groups);
     };
     let Some(inner) = value.get_ref().as_table() else {
         check.fail(
@@ -348,7 +380,7 @@ fn sites(check: &mut Checker<'_>, table: &DeTable<'_>) -> IndexMap<String, Site>
             ),
             hint,
         );
-        return sites;
+        return (sites, groups);
     };
     if inner.is_empty() {
         check.fail(Some(value.span()), "the campaign has no site", hint);
@@ -363,13 +395,59 @@ fn sites(check: &mut Checker<'_>, table: &DeTable<'_>) -> IndexMap<String, Site>
                     way.extend(rest);
                     span_of(table, &way)
                 };
-                if let Some(site) = settings::site(check, site_name, raw, &place) {
-                    sites.insert(site_name.to_owned(), site);
+                let compared = compared_types(check, &raw, &place);
+                if compared.is_empty() {
+                    if let Some(site) = settings::site(check, site_name, raw, &place) {
+                        sites.insert(site_name.to_owned(), site);
+                    }
+                    continue;
                 }
+                let mut members = Vec::new();
+                for instance_type in compared {
+                    let mut one = raw.clone();
+                    if let Some(ec2) = &mut one.ec2 {
+                        ec2.instance_types = vec![instance_type.clone()];
+                    }
+                    let member = format!("{site_name}-{}", instance_type.replace('.', "-"));
+                    let before = check.errors.len();
+                    let Some(site) = settings::site(check, &member, one, &place) else {
+                        break;
+                    };
+                    if inner.contains_key(member.as_str()) || sites.contains_key(&member) {
+                        check.fail(
+                            place(&["ec2".into(), "compare_instance_types".into()]),
+                            format!("the site `{member}` is there already"),
+                            "give one of the two another name, or name each type once",
+                        );
+                    }
+                    sites.insert(member.clone(), site);
+                    members.push(member);
+                    if check.errors.len() > before {
+                        // the others have the same
+                        break;
+                    }
+                }
+                groups.insert(site_name.to_owned(), members);
             }
         }
     }
-    sites
+    (sites, groups)
+}
+
+/// The instance types that a site compares; nothing if it does not, or if that is wrong.
+fn compared_types(check: &mut Checker<'_>, raw: &RawSite, place: &Place<'_>) -> Vec<String> {
+    let Some(ec2) = &raw.ec2 else {
+        return Vec::new();
+    };
+    if !ec2.compare_instance_types.is_empty() && !ec2.instance_types.is_empty() {
+        check.fail(
+            place(&["ec2".into(), "compare_instance_types".into()]),
+            "`compare_instance_types` beside `instance_types`",
+            "keep one: types to compare, or types of which the next is taken where the one before is not available",
+        );
+        return Vec::new();
+    }
+    ec2.compare_instance_types.clone()
 }
 
 /// A section of settings; an absent one is an empty one. `None` after an error of its form.

@@ -124,7 +124,12 @@ pub struct RawEc2 {
     /// Region, as in `us-east-1`.
     pub region: String,
     /// Instance types; the next one is used if the one before is not available. All nodes are of one type.
+    #[serde(default)]
     pub instance_types: Vec<String>,
+    /// Instance types to compare, in place of `instance_types`: the site becomes one site for each, with the type in its name
+    /// (`cloud-c7i-xlarge`), so that reports tell them apart.
+    #[serde(default)]
+    pub compare_instance_types: Vec<String>,
     /// Maximum number of instances; mappings over more are excluded. No more are launched than the points need.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
     pub nodes: i64,

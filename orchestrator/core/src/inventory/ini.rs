@@ -8,6 +8,7 @@ use super::{
     groups::{ALL, Groups, UNGROUPED, Vars},
     ranges,
 };
+use crate::words::split_before_comment;
 
 /// What the lines of a section are.
 enum Section {
@@ -128,7 +129,8 @@ fn header(line: &str) -> Option<(&str, Option<&str>)> {
 }
 
 fn host(groups: &mut Groups, group: &str, line: &str, number: usize) -> Result<(), Complaint> {
-    let words = words(line).or_else(|problem| complain(number, problem.to_string()))?;
+    let words =
+        split_before_comment(line).or_else(|problem| complain(number, problem.to_string()))?;
     let Some((pattern, rest)) = words.split_first() else {
         return Ok(());
     };
@@ -145,48 +147,6 @@ fn host(groups: &mut Groups, group: &str, line: &str, number: usize) -> Result<(
         vars.insert(key.to_owned(), (literal(value), number));
     }
     groups.add(group, named, &vars, number)
-}
-
-/// Why a line has no words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum WordsProblem {
-    #[error("the line ends with a backslash")]
-    Backslash,
-    #[error("a quote is not closed")]
-    Quote,
-}
-
-/// Words of a line as a POSIX shell splits them, up to a comment.
-fn words(line: &str) -> Result<Vec<String>, WordsProblem> {
-    let mut all = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    let mut chars = line.chars().peekable();
-    while let Some(c) = chars.next() {
-        match (quote, c) {
-            (Some('"'), '\\') if matches!(chars.peek(), Some('"' | '\\')) => {
-                word.get_or_insert_default().extend(chars.next())
-            }
-            (Some(open), c) if c == open => quote = None,
-            (Some(_), c) => word.get_or_insert_default().push(c),
-            (None, '#') => break,
-            (None, '\'' | '"') => {
-                word.get_or_insert_default();
-                quote = Some(c);
-            }
-            (None, '\\') => match chars.next() {
-                Some(next) => word.get_or_insert_default().push(next),
-                None => return Err(WordsProblem::Backslash),
-            },
-            (None, c) if c.is_whitespace() => all.extend(word.take()),
-            (None, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    if quote.is_some() {
-        return Err(WordsProblem::Quote);
-    }
-    all.extend(word);
-    Ok(all)
 }
 
 /// A value: a literal of Python where it is one, else the text as it is.
@@ -238,13 +198,13 @@ mod tests {
     #[test]
     fn words_and_literals_as_python_has_them() {
         assert_eq!(
-            words(r#"n1 a='b c' d="e \"f\"" g=h\ i # j"#),
+            split_before_comment(r#"n1 a='b c' d="e \"f\"" g=h\ i # j"#),
             Ok(["n1", "a=b c", "d=e \"f\"", "g=h i"]
                 .map(str::to_owned)
                 .to_vec())
         );
-        assert_eq!(words("n1#x y"), Ok(vec!["n1".to_owned()]));
-        assert!(words("n1 a='b").is_err() && words("n1 \\").is_err());
+        assert_eq!(split_before_comment("n1#x y"), Ok(vec!["n1".to_owned()]));
+        assert!(split_before_comment("n1 a='b").is_err() && split_before_comment("n1 \\").is_err());
         for (value, text) in [
             ("22 # x", "22"),
             ("'a b' # x", "a b"),

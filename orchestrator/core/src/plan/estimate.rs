@@ -5,6 +5,10 @@
 //! start of the launcher and the processes, start under DMTCP and its end, bytes of images at the rates below, and for a restart check
 //! a second start, reading the images, and half of the computation. `size-only` computes for at most two seconds.
 //!
+//! No checkpoint is written faster than the storage of its fullest node takes it, where that is known.
+//!
+//! Where the cores of a node are not known, every process counts as having one of its own, and [`PointEstimate::known_cores`] says so.
+//!
 //! Space of a run: outputs of the workload, traces, and its checkpoints, whose size the caller knows.
 
 use super::Plan;
@@ -38,18 +42,23 @@ const DARSHAN_MIB: f64 = 1.0;
 const DFTRACER_MIB: f64 = 1.0;
 
 /// What the caller knows about the machines.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Machines {
-    /// Cores of one node of sites whose cores are unknown.
-    pub cores: u32,
     /// Cores of one node, by site.
-    pub sites: HashMap<String, u32>,
+    pub cores: HashMap<String, u32>,
+    /// The most that one node writes, MiB per second: by site and storage area.
+    pub storage_mib_s: HashMap<(String, String), f64>,
 }
 
 impl Machines {
-    /// Cores of one node of a site.
-    pub fn cores_of(&self, site: &str) -> u32 {
-        self.sites.get(site).copied().unwrap_or(self.cores).max(1)
+    /// Cores of one node of a site, if they are known.
+    pub fn cores_of(&self, site: &str) -> Option<u32> {
+        self.cores.get(site).copied().map(|cores| cores.max(1))
+    }
+
+    fn storage_of(&self, point: &Point) -> Option<f64> {
+        let area = (point.site.clone(), point.storage.clone());
+        self.storage_mib_s.get(&area).copied().filter(|v| *v > 0.0)
     }
 }
 
@@ -64,6 +73,12 @@ pub struct PointEstimate {
     pub needed_s: f64,
     /// Whether the descriptor says how long the workload computes; otherwise 30 core-seconds are assumed.
     pub known: bool,
+    /// Cores of a node; `None`: not known, and nothing that follows from them is.
+    pub known_cores: Option<u32>,
+    /// How long one checkpoint takes to be written, seconds; `None` where none is taken by cvc.
+    pub checkpoint_s: Option<f64>,
+    /// What of `checkpoint_s` the storage of the fullest node needs at least, if its bandwidth is known, seconds.
+    pub storage_s: Option<f64>,
     /// Space that one run needs while it runs.
     pub peak_bytes: u64,
     /// Space that one run keeps for good (images and outputs that are to be kept).
@@ -73,7 +88,12 @@ pub struct PointEstimate {
 impl PointEstimate {
     /// Whether the time limit is expected to end its runs before they come to their end.
     pub fn is_cut(&self) -> bool {
-        self.known && self.needed_s > self.seconds
+        self.is_timed() && self.needed_s > self.seconds
+    }
+
+    /// Whether its time follows from what is known, and not from assumptions.
+    pub fn is_timed(&self) -> bool {
+        self.known && self.known_cores.is_some()
     }
 }
 
@@ -95,7 +115,7 @@ pub struct Estimates {
     pub points: Vec<PointEstimate>,
     /// All runs one after another, seconds.
     pub total_s: f64,
-    /// Points whose time is only assumed.
+    /// Points of whose workload the time is only assumed.
     pub unknown: usize,
     /// Of each storage area that is used, in the order of first use.
     pub disk: Vec<DiskNeed>,
@@ -134,6 +154,7 @@ pub fn estimate(
             &p.id,
             &p.point,
             machines.cores_of(&p.point.site),
+            machines.storage_of(&p.point),
             stored_mib,
         )
     };
@@ -175,7 +196,8 @@ fn of_point(
     spec: &Spec,
     id: &PointId,
     point: &Point,
-    cores: u32,
+    cores: Option<u32>,
+    storage_mib_s: Option<f64>,
     stored_mib: f64,
 ) -> PointEstimate {
     let workload = spec
@@ -185,7 +207,11 @@ fn of_point(
     let core_s = workload.and_then(|w| w.core_s);
     let processes = f64::from(point.processes());
     // the processes that compute at the same time: on each node as many as it has cores
-    let busy: u32 = point.mapping.node_loads().map(|load| load.min(cores)).sum();
+    let busy: u32 = point
+        .mapping
+        .node_loads()
+        .map(|load| cores.map_or(load, |cores| load.min(cores)))
+        .sum();
     let busy = f64::from(busy.max(1));
     let compute_s = core_s.unwrap_or(UNKNOWN_CORE_S) / busy;
     let mut seconds = LAUNCH_S + LAUNCH_PER_PROCESS_S * processes + compute_s;
@@ -193,6 +219,7 @@ fn of_point(
     let checkpoint = spec.checkpoint.of(point);
     let is_driven = point.checkpointer.is_driven();
     let (mut stored_peak, mut checkpoints) = (0.0, 0.0);
+    let (mut checkpoint_s, mut storage_s) = (None, None);
     if is_driven {
         checkpoints = match &checkpoint.moment {
             Moment::AtS(list) => list.len() as f64,
@@ -204,13 +231,17 @@ fn of_point(
             Compression::None => IMAGE_MIB_PER_S,
             Compression::Gzip => IMAGE_MIB_PER_S.min(GZIP_MIB_PER_S * busy),
         };
+        // a node stores as large a part as it has of the processes
+        storage_s = storage_mib_s.map(|rate| stored_mib * fullest_share(point) / rate);
+        let one_s = (stored_mib / rate).max(storage_s.unwrap_or(0.0));
+        checkpoint_s = Some(one_s);
         match checkpoint.moment {
             Moment::SizeOnly => seconds += SIZE_ONLY_S.min(compute_s) - compute_s,
             // the number of steps is unknown
             Moment::SizeOnlyAfterStep(_) => seconds -= compute_s * 0.5,
             Moment::AtS(_) | Moment::AfterStep(_) => {}
         }
-        seconds += DMTCP_S + DMTCP_PER_PROCESS_S * processes + checkpoints * stored_mib / rate;
+        seconds += DMTCP_S + DMTCP_PER_PROCESS_S * processes + checkpoints * one_s;
     }
     if checkpoint.restart_check && point.checkpointer.takes_checkpoints() {
         seconds += LAUNCH_S + compute_s / 2.0;
@@ -243,9 +274,18 @@ fn of_point(
         seconds: seconds.min(spec.run.timeout_s),
         needed_s: seconds,
         known: core_s.is_some(),
+        known_cores: cores,
+        checkpoint_s,
+        storage_s,
         peak_bytes: bytes(stored_peak + outputs_mib + traces_mib),
         kept_bytes: bytes(kept_mib),
     }
+}
+
+/// The part of a point's processes that its fullest node has.
+pub fn fullest_share(point: &Point) -> f64 {
+    let fullest = point.mapping.node_loads().max().unwrap_or(1);
+    f64::from(fullest) / f64::from(point.processes().max(1))
 }
 
 fn bytes(mib: f64) -> u64 {

@@ -8,7 +8,7 @@ mod selection;
 
 pub use build::build;
 pub use effect::without_effect;
-pub use estimate::{DiskNeed, Estimates, Machines, PointEstimate, estimate};
+pub use estimate::{DiskNeed, Estimates, Machines, PointEstimate, estimate, fullest_share};
 pub use selection::{SelectionError, select_points};
 
 use crate::{

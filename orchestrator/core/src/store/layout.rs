@@ -1,6 +1,7 @@
 //! Paths in a campaign's directory.
 
 use crate::ids::{RunId, below};
+use crate::outcome::Cause;
 use camino::{Utf8Path, Utf8PathBuf};
 
 /// `campaigns/<name>/`.
@@ -72,6 +73,20 @@ impl CampaignDir {
     /// A run that is under way; renamed when its outcome is decided.
     pub fn partial(&self, run: &RunId) -> Utf8PathBuf {
         below(&self.runs(), &format!("{run}.partial"))
+    }
+
+    /// The file with what the program of a failed attempt said last: its standard error, or its standard output if that is empty; of the restart
+    /// where that failed. `None` without any.
+    pub fn output_of(&self, run: &RunId, attempt: u32, cause: Cause) -> Option<Utf8PathBuf> {
+        let of_restart = ["restart.stderr", "restart.stdout"];
+        let names = of_restart
+            .into_iter()
+            .filter(|_| cause == Cause::Restart)
+            .chain(["stderr", "stdout"]);
+        let dir = self.failed(run, attempt);
+        names
+            .map(|name| dir.join(name))
+            .find(|file| file.metadata().is_ok_and(|m| m.is_file() && m.len() > 0))
     }
 
     /// An attempt that failed, with its logs.

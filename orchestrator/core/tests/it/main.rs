@@ -1,6 +1,7 @@
 //! Tests of campaign files, plans and inventories.
 
 mod bad_input;
+mod compared_types;
 mod inventory;
 mod plan;
 mod schema;

@@ -382,6 +382,48 @@ fn identifiers_do_not_change_unnoticed() {
     insta::assert_json_snapshot!(plan);
 }
 
+fn machines(cores: u32) -> Machines {
+    Machines {
+        cores: HashMap::from([("local".to_owned(), cores)]),
+        ..Machines::default()
+    }
+}
+
+#[test]
+fn unknown_cores_are_no_single_core_and_slow_storage_bounds_a_checkpoint() {
+    let spec = spec("[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 4\ncheckpointer = 'dmtcp'\n");
+    let plan = plan::build(&spec);
+    let Some(point) = plan.points.first() else {
+        panic!("{:?}", plan.excluded)
+    };
+    let stored = HashMap::from([(point.id.clone(), 400 << 20)]);
+    let with = |machines: &Machines| {
+        plan::estimate(&spec, &plan, machines, &stored)
+            .points
+            .remove(0)
+    };
+    let unknown = with(&Machines::default());
+    assert!(unknown.known && !unknown.is_timed());
+    assert_eq!(with(&machines(4)).known_cores, Some(4));
+    assert_eq!((unknown.checkpoint_s, unknown.storage_s), (Some(2.0), None));
+    let slow = Machines {
+        storage_mib_s: HashMap::from([(("local".to_owned(), point.point.storage.clone()), 50.0)]),
+        ..machines(4)
+    };
+    let bounded = with(&slow);
+    assert_eq!(
+        (bounded.checkpoint_s, bounded.storage_s),
+        (Some(8.0), Some(8.0))
+    );
+    let quick = with(&machines(4)).needed_s;
+    assert!((bounded.needed_s - quick - 6.0).abs() < 1e-9);
+    let uneven = cvc_core::point::Point {
+        mapping: "n1:3,n2:1".parse().unwrap_or_else(|_| Mapping::one_node(4)),
+        ..point.point.clone()
+    };
+    assert!(plan::fullest_share(&uneven) >= 0.75);
+}
+
 #[test]
 fn estimates_follow_the_descriptor_and_the_machine() {
     let spec = spec(
@@ -394,17 +436,7 @@ fn estimates_follow_the_descriptor_and_the_machine() {
         .filter(|p| p.point.class == "S")
         .map(|p| (p.id.clone(), 170 << 20))
         .collect();
-    let on = |cores| {
-        plan::estimate(
-            &spec,
-            &plan,
-            &Machines {
-                cores,
-                sites: HashMap::new(),
-            },
-            &stored,
-        )
-    };
+    let on = |cores| plan::estimate(&spec, &plan, &machines(cores), &stored);
     let (two, four) = (on(2), on(4));
     assert!(four.total_s < two.total_s);
     assert_eq!(two.unknown, 0);
@@ -615,15 +647,7 @@ fn the_quickstart_is_as_large_as_promised_and_short() {
         (own, plan.points.len(), plan.runs.len(), plan.excluded.len()),
         (12, 14, 42, 0)
     );
-    let estimates = plan::estimate(
-        &spec,
-        &plan,
-        &Machines {
-            cores: 2,
-            sites: HashMap::new(),
-        },
-        &HashMap::new(),
-    );
+    let estimates = plan::estimate(&spec, &plan, &machines(2), &HashMap::new());
     assert_eq!(estimates.unknown, 0);
     assert!(estimates.total_s < 240.0, "{} s", estimates.total_s);
 }

@@ -3,6 +3,7 @@
 use super::{
     judge::{Evidence, Judge},
     noise,
+    outside::shepherd_killed,
     restarted::Restarted,
 };
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
 };
 use camino::Utf8Path;
 use cvc_core::app::descriptor::{Figure, Take};
-use cvc_core::campaign::Credits;
+use cvc_core::campaign::{Credits, SiteKind};
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::record::{Record, Source, Unit, names};
 use cvc_probe::sentinel::InstanceFacts;
@@ -58,6 +59,7 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     }
     judge.disk();
     judge.script();
+    judge.outside()?;
     judge.checkpoints()?;
     judge.end()?;
     judge.outputs()?;
@@ -216,7 +218,7 @@ impl Judge<'_> {
         let Some(exit) = self.evidence.exit.clone() else {
             self.fail(
                 Cause::NodeLost,
-                "the shepherd of the run left no exit status: it was killed",
+                "the process that supervises the run (its shepherd) was killed and left no exit status",
             );
             return Ok(());
         };
@@ -421,6 +423,9 @@ impl Judge<'_> {
         let before = self.findings.failure.is_some();
         let output = restarted.stdout.clone();
         match &restarted.exit {
+            None if self.evidence.context.site.kind == SiteKind::Local => {
+                self.findings.failure.get_or_insert(shepherd_killed());
+            }
             None => self.fail(Cause::Restart, "the restart's shepherd left no exit status"),
             Some(exit) => {
                 self.printed_too_early(restarted)?;

@@ -369,6 +369,7 @@ mod tests {
             max_rss_kib: 0,
             leftovers: 0,
             told_to_end: false,
+            told_by: None,
             disk_full: false,
             start_error: None,
         };

@@ -10,6 +10,7 @@ use crate::{
     transport::Transport,
 };
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::app::source_file::SourceFile;
 use cvc_core::app::template_values;
 use cvc_core::campaign::StorageKind;
 use cvc_core::point::Point;
@@ -35,6 +36,8 @@ pub(super) struct LaunchPlan {
     pub request: LaunchRequest,
     pub quirks: Vec<Quirk>,
     pub inputs: Vec<Input>,
+    /// Files that are copied into the working directory.
+    pub copies: Vec<SourceFile>,
     /// What is started for every rank, where ranks must tell on which node they are.
     pub rank_script: Option<(Utf8PathBuf, String)>,
     /// Whether the run is started by its script, which does its checkpointer's part.
@@ -121,6 +124,11 @@ impl LaunchPlan {
         let part = part.unwrap_or_default();
         let mut inputs = inputs(run, &request, &launch, &values)?;
         inputs.extend(part.inputs);
+        let copies = context
+            .apps
+            .get(&run.point.app)
+            .map(|app| app.sources.clone())
+            .unwrap_or_default();
         let command = wrap(&launcher, &run.program, &args);
         let values = json!({
             "run": run.id.as_str(),
@@ -134,6 +142,8 @@ impl LaunchPlan {
             "tmp": run.tmp,
             "inputs": inputs.iter()
                 .map(|i| json!({ "stored": format!("inputs/{}", i.name), "target": run.work.join(&i.name) })).collect::<Vec<_>>(),
+            "copies": copies.iter()
+                .map(|c| json!({ "source": c.source, "target": run.work.join(&c.path) })).collect::<Vec<_>>(),
             "prefix": prefix,
             "command": command,
             "exit": ScriptFailure::values(),
@@ -147,6 +157,7 @@ impl LaunchPlan {
             request,
             quirks,
             inputs,
+            copies,
             rank_script,
             scripted,
             command,
@@ -324,11 +335,12 @@ fn inputs(
                 ),
             });
         }
-        let content = render::render_text(
-            &format!("{}: {}", app.name, file.path),
-            &file.content,
-            values,
-        )?;
+        // what is copied is not a template
+        let Some(content) = &file.content else {
+            continue;
+        };
+        let content =
+            render::render_text(&format!("{}: {}", app.name, file.path), content, values)?;
         inputs.push(Input {
             name: file.path.clone(),
             content,

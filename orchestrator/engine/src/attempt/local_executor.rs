@@ -467,8 +467,10 @@ async fn was_stopped(told_to_end: bool, stop_signal: &mut StopSignal) -> bool {
 fn failure_of(error: &RunError) -> RunFailure {
     let cause = match error {
         RunError::Store(error) if error.is_full_disk() => Cause::DiskFull,
+        RunError::Input(error) if error.is_full_disk() => Cause::DiskFull,
         RunError::Store(_) => Cause::Store,
         RunError::Host(_)
+        | RunError::Input(_)
         | RunError::Render(_)
         | RunError::Descriptor { .. }
         | RunError::Shepherd { .. }

@@ -14,6 +14,7 @@ mod local_executor;
 mod noise;
 mod outcome_file;
 mod outputs;
+mod outside;
 mod placement;
 mod prepare;
 mod recover;

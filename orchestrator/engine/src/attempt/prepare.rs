@@ -146,14 +146,21 @@ fn write_files(
             }
         }
     }
+    // what may be large is not kept with every run: its digest is
+    for copy in &plan.copies {
+        copy.copy_into(&choice.run.work)?;
+    }
     write(
         &choice.run.dir.join(LAUNCH),
         render::render(Template::RUN_SCRIPT, &plan.values)?,
     )?;
-    let description = json!({
+    let mut description = json!({
         "run": choice.run.id.as_str(), "tmp": choice.run.tmp, "repeat": task.planned.repeat, "point": task.point, "descriptor": choice.run.app, "mpi": choice.install,
         "quirks": plan.quirks, "checkpoint": choice.run.checkpoint, "trace": TraceSettings { tracer: context.trace.of(&task.point) },
     });
+    if !plan.copies.is_empty() {
+        description["sources"] = json!(plan.copies);
+    }
     write(
         &choice.run.dir.join(DESCRIPTION),
         serde_json::to_vec_pretty(&description).unwrap_or_default(),

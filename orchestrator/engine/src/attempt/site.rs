@@ -9,7 +9,11 @@ use crate::{
     tracer::{self, Tracer},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::app::{LoadedApp, descriptor::Descriptor, template_values};
+use cvc_core::app::{
+    LoadedApp,
+    descriptor::{Descriptor, not_copied, not_shared},
+    template_values,
+};
 use cvc_core::campaign::{MpiSource, StorageKind};
 use cvc_core::paths;
 use cvc_core::point::{CheckpointerKind, Point};
@@ -193,10 +197,12 @@ impl ReadySite {
             let path = Utf8PathBuf::from(name);
             return if paths::is_executable(&path) {
                 Ok(path)
+            } else if path.is_file() {
+                Err(not_executable(&path))
             } else {
                 Err(Missing {
                     what: format!("{} is not installed: no program {path}", app.name),
-                    hint: app.program.install.clone(),
+                    hint: install_hint(app),
                 })
             };
         }
@@ -239,6 +245,12 @@ impl ReadySite {
                 return Ok(found);
             }
         }
+        let mut places = names
+            .iter()
+            .flat_map(|name| directories.iter().map(move |d| d.join(name)));
+        if let Some(found) = places.find(|path| path.is_file()) {
+            return Err(not_executable(&found));
+        }
         let places: Vec<String> = self
             .app_dirs
             .iter()
@@ -252,7 +264,7 @@ impl ReadySite {
                 names.join(" or "),
                 places.join(", ")
             ),
-            hint: app.program.install.clone(),
+            hint: install_hint(app),
         })
     }
 
@@ -298,27 +310,24 @@ impl ReadySite {
         missing.extend(self.checkpointer(point.checkpointer).err().cloned());
         missing.extend(self.tracer(point).err().cloned());
         let own_checkpoint = point.checkpointer.has_own_files();
-        if point.mapping.nodes() > 1
+        let is_apart = point.mapping.nodes() > 1
             && self
                 .context
                 .site
                 .storage
                 .get(&point.storage)
-                .is_some_and(|a| a.kind == StorageKind::NodeLocal)
-            && self
-                .context
-                .apps
-                .get(&point.app)
-                .is_some_and(|a| a.descriptor.shares_files(own_checkpoint))
-        {
-            missing.push(Missing {
-                what: cvc_core::app::descriptor::not_shared(
-                    &point.app,
-                    &point.mapping,
-                    &point.storage,
-                ),
+                .is_some_and(|a| a.kind == StorageKind::NodeLocal);
+        if let Some(app) = self.context.apps.get(&point.app).filter(|_| is_apart) {
+            let (name, mapping, storage) = (&point.app, &point.mapping, &point.storage);
+            let shares = app.descriptor.shares_files(own_checkpoint);
+            let reasons = [
+                shares.then(|| not_shared(name, mapping, storage)),
+                (!app.sources.is_empty()).then(|| not_copied(name, mapping, storage)),
+            ];
+            missing.extend(reasons.into_iter().flatten().map(|what| Missing {
+                what,
                 hint: "give the site a storage area with kind = \"shared\"".into(),
-            });
+            }));
         }
         let most = point.mapping.node_loads().max().unwrap_or(0);
         if most > self.cores.saturating_mul(MAX_LOAD) {
@@ -393,5 +402,21 @@ impl Found {
             }
         }
         Self(found)
+    }
+}
+/// A program that is there, and must not be started.
+fn not_executable(path: &Utf8Path) -> Missing {
+    Missing {
+        what: format!("{path} is not executable"),
+        hint: format!("chmod +x {}", render::shell_quote(path.as_str())),
+    }
+}
+
+/// How to get a program, if its descriptor does not say so.
+fn install_hint(app: &Descriptor) -> String {
+    if app.program.install.is_empty() {
+        "put it there, or name its directory in the site's `app_dirs`".to_owned()
+    } else {
+        app.program.install.clone()
     }
 }

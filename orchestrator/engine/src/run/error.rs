@@ -1,7 +1,7 @@
 //! Errors that stop an attempt before it has a result. A failed run is data, not an error.
 
 use crate::{crew::CrewError, host::HostError, render::RenderError};
-use cvc_core::store::StoreError;
+use cvc_core::{app::source_file::CopyError, store::StoreError};
 
 /// The run cannot be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,9 @@ pub enum RunError {
         /// What is wrong.
         problem: String,
     },
+    /// An input file of the application.
+    #[error(transparent)]
+    Input(#[from] CopyError),
     /// The shepherd's program cannot be started.
     #[error("cannot start the shepherd {program}: {problem}")]
     Shepherd {

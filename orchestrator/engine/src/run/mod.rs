@@ -28,6 +28,7 @@ pub use run_dirs::area_name;
 pub use shepherd::{Shepherd, Shepherds};
 pub use site_context::SiteContext;
 pub use task::Task;
+pub use texts::own_lines;
 
 pub(crate) use files::{arguments, files, patterns, patterns_below};
 pub(crate) use nodes::same_host;

@@ -82,23 +82,112 @@ const WRONG: [&str; 12] = [
     "traceback",
 ];
 
-/// Whether the launcher says that the program was started and ended badly.
+/// Beginnings of lines by which launchers and what they start say that they cannot start a program.
+const LAUNCHERS: [&str; 14] = [
+    "[",
+    "mpirun",
+    "mpiexec",
+    "prterun",
+    "orterun",
+    "srun",
+    "slurmstepd",
+    "HYD",
+    "ssh:",
+    "bash:",
+    "sh:",
+    "/bin/sh:",
+    "Host key",
+    "Permission denied",
+];
+
+/// Whether the program was started: its launcher says so, or a line is of neither.
 pub(crate) fn was_started(text: &str) -> bool {
-    text.lines()
-        .any(|line| STARTED.iter().any(|part| line.contains(part)))
+    // Open MPI speaks between two rules
+    let mut is_ruled = false;
+    without_dmtcp(text).into_iter().any(|line| {
+        if line.starts_with("-----") {
+            is_ruled = !is_ruled;
+            return false;
+        }
+        let is_of_launcher = LAUNCHERS.iter().any(|begin| line.starts_with(begin));
+        STARTED.iter().any(|part| line.contains(part))
+            || !is_ruled && !line.trim().is_empty() && !is_of_launcher && !is_trailer(line)
+    })
+}
+
+/// Whether a launcher adds this line to whatever a program said.
+fn is_trailer(line: &str) -> bool {
+    let line = line.trim_start();
+    let is_of = |launchers: &[&str]| launchers.iter().any(|begin| line.starts_with(begin));
+    TRAILERS.iter().any(|trailer| line.starts_with(trailer))
+        // they call themselves as they were called
+        || is_of(&["mpirun", "mpiexec"])
+            && (line.contains(" detected that one or more processes exited")
+                || line.contains(" noticed that process rank"))
+        || line.starts_with("srun: ") && line.contains("Exited with exit code")
+}
+
+/// Most lines of one message of DMTCP.
+const MESSAGE_LINES: usize = 12;
+
+/// The lines without the notes and warnings of DMTCP, which say nothing of a failure. Its errors stay.
+fn without_dmtcp(text: &str) -> Vec<&str> {
+    let mut own = Vec::new();
+    // of a message in colour that goes on over the next lines
+    let mut goes_on = 0;
+    for line in text.lines() {
+        if goes_on > 0 {
+            goes_on = if line.contains(END_OF_COLOUR) {
+                0
+            } else {
+                goes_on - 1
+            };
+            continue;
+        }
+        let plain = line
+            .strip_prefix('\u{1b}')
+            .and_then(|rest| Some(rest.split_once('m')?.1));
+        let message = plain.unwrap_or(line);
+        let is_harmless = message.starts_with('[')
+            && (message.contains(", Note] at ") || message.contains(", Warning] at "));
+        if !is_harmless {
+            own.push(line);
+        } else if plain.is_some() && !line.contains(END_OF_COLOUR) {
+            goes_on = MESSAGE_LINES;
+        }
+    }
+    own
+}
+
+/// What ends a message in colour.
+const END_OF_COLOUR: &str = "\u{1b}[0m";
+
+/// The lines of a program, without blank ones, without what launchers add once it has ended badly, and without what DMTCP remarks; all lines if
+/// there are no others.
+pub fn own_lines(text: &str) -> Vec<&str> {
+    let is_written = |line: &&str| !line.trim().is_empty();
+    let own: Vec<&str> = without_dmtcp(text)
+        .into_iter()
+        .filter(|line| !is_trailer(line))
+        .map(str::trim_end)
+        .filter(is_written)
+        .collect();
+    if own.is_empty() {
+        text.lines().map(str::trim_end).filter(is_written).collect()
+    } else {
+        own
+    }
 }
 
 /// What a program said at its end, in one line, bounded: the first line that tells of an error, and the last two. What launchers add to it is
 /// left out, unless there is nothing else.
 pub(crate) fn own_words(text: &str) -> String {
-    let lines = || text.lines().map(str::trim).filter(|l| !l.is_empty());
-    let is_own = |line: &&str| {
-        !TRAILERS.iter().any(|trailer| line.starts_with(trailer))
-            && !(line.starts_with("srun: ") && line.contains("Exited with exit code"))
-    };
-    let mut own: Vec<&str> = lines().filter(is_own).collect();
-    if own.is_empty() {
-        own = lines().collect();
+    let mut own: Vec<&str> = Vec::new();
+    for line in own_lines(text).into_iter().map(str::trim) {
+        // ranks say the same, one after another
+        if own.last() != Some(&line) {
+            own.push(line);
+        }
     }
     let is_wrong = |line: &&str| {
         let line = line.to_ascii_lowercase();
@@ -117,7 +206,9 @@ pub(crate) fn own_words(text: &str) -> String {
     } else {
         last
     };
-    told.extend(&own[from..]);
+    let rest = own[from..].iter().filter(|line| !told.contains(line));
+    let rest: Vec<&str> = rest.copied().collect();
+    told.extend(rest);
     let told = told.join(" | ");
     match told.char_indices().rev().nth(399) {
         Some((at, _)) => format!("…{}", &told[at..]),
@@ -166,8 +257,36 @@ mod tests {
     }
 
     #[test]
+    fn what_dmtcp_remarks_is_not_what_the_program_said() {
+        let text = "\u{1b}[0;33m[2026-11-25T22:45:43.260, 40000, 40000, Warning] at signalwrappers.cpp:158 in sigaction; REASON='JWARNING(false) failed; \
+            (stopSignal = 12);Message: Application trying to use DMTCP's signal\n  You should employ a different signal\n  (Further warnings will be suppressed.)\u{1b}[0m\n\
+            At line 12 of file heat2d.f90\nFortran runtime error: Cannot open file 'heat.nml'\n\
+            mpirun.openmpi detected that one or more processes exited with non-zero status, thus causing\n";
+        assert_eq!(
+            own_words(text),
+            "At line 12 of file heat2d.f90 | Fortran runtime error: Cannot open file 'heat.nml'"
+        );
+        assert!(was_started(text));
+        let error = "\u{1b}[0;31m[2026-11-25T22:45:43.260, 40000, 40000, Error] at a.cpp:1 in f; REASON='JASSERT(ok) failed'\u{1b}[0m\n";
+        assert!(own_words(error).contains("JASSERT"));
+    }
+
+    #[test]
+    fn a_line_of_the_program_shows_that_it_was_started() {
+        assert!(was_started("Fortran runtime error: no file\n"));
+        for launcher in [
+            "",
+            "[mpiexec@n1] HYDU_create_process: execvp error\n",
+            "--------\nmpirun was unable to launch the specified application\n--------\n",
+            "srun: error: Unable to create step\n",
+        ] {
+            assert!(!was_started(launcher), "{launcher}");
+        }
+    }
+
+    #[test]
     fn without_own_words_the_launchers_are_told() {
-        let launcher = "There are not enough slots available in the system to satisfy the 64\nslots that were requested by the application:\n";
+        let launcher = "----------\nThere are not enough slots available in the system to satisfy the 64\nslots that were requested by the application:\n----------\n";
         assert!(own_words(launcher).contains("not enough slots"));
         assert!(!was_started(launcher));
         assert!(own_words("Exit code:    2\n").contains("Exit code"));

@@ -7,6 +7,7 @@ pub(crate) mod images;
 pub(crate) mod install;
 pub(crate) mod inventories;
 pub(crate) mod nodes;
+pub(crate) mod programs;
 mod scratch;
 pub(crate) mod slurm;
 pub(crate) mod spec_files;

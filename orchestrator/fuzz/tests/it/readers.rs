@@ -81,6 +81,8 @@ readers! {
     manifests_are_withstood: "manifest",
     mount_tables_are_withstood: "mountinfo",
     node_lists_are_withstood: "node-list",
+    programs_are_withstood: "program",
+    outputs_of_programs_are_withstood: "program-output",
     relay_lines_are_withstood: "relay-line",
     sacct_is_withstood: "sacct",
     scontrol_is_withstood: "scontrol",

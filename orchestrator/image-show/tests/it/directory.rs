@@ -3,7 +3,7 @@
 use crate::common;
 use clap::Parser;
 use cvc_image::{ImageErrorKind, ReadDirOptions, Role, read_dir, read_dir_with};
-use cvc_image_show::command::{ImageArgs, ImageCommandError, run};
+use cvc_image_show::command::{Caller, ImageArgs, ImageCommandError, run, run_for};
 use std::{
     fs, io,
     num::NonZeroUsize,
@@ -205,13 +205,12 @@ fn the_command_on_a_file() {
     result.unwrap();
     for expected in [
         "DMTCP 3.2, area layout C",
-        "zones by the literal rules",
-        "zones by the structural rules",
-        "agree on every region",
+        "zones by the literal and the structural rules, which agree on every region",
         "SHMEM/lib-bss",
     ] {
         assert!(text.contains(expected), "{expected} in\n{text}");
     }
+    assert_eq!(text.matches("\n  DTAPP  ").count(), 1, "one table:\n{text}");
     let (text, _) = run_with(&path, &["--rules", "literal"]);
     assert!(text.contains("literal") && !text.contains("structural"));
     let (text, _) = run_with(&path, &["--listing"]);
@@ -245,7 +244,7 @@ fn the_command_says_where_the_rules_differ() {
         &["--rules", "both"],
     );
     result.unwrap();
-    assert!(text.contains("the rule sets agree on every region"));
+    assert!(text.contains("which agree on every region"));
     // No [heap]: by the literal rule the library is application data.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image.dmtcp");
@@ -525,4 +524,72 @@ fn a_reader_that_goes_away_is_no_error() {
         let full = run(&args, &mut Refusing(io::ErrorKind::StorageFull)).unwrap_err();
         assert!(matches!(full, ImageCommandError::Output(_)), "{flag}");
     }
+}
+
+#[test]
+fn tables_get_as_narrow_as_a_terminal() {
+    let root = tempfile::tempdir().unwrap();
+    let below = root
+        .path()
+        .join("campaigns/a-long-name/work/0123456789abcdef/ckpt");
+    fs::create_dir_all(&below).unwrap();
+    for (fixture, name) in [
+        (
+            "mpich-btA-np4-rank0-from-gzip",
+            "ckpt_bt.A.4_98ff-42000-2f1307f1a2b.dmtcp",
+        ),
+        (
+            "mpich-btA-np4-rank0",
+            "ckpt_bt.A.4_98ff-43000-2f1307f1a2c.dmtcp",
+        ),
+    ] {
+        fs::copy(common::fixture(fixture), below.join(name)).unwrap();
+    }
+    let shown = |path: &Path, width: Option<usize>| {
+        let args = Cli::parse_from([Path::new("image"), path]).args;
+        let caller = Caller {
+            width,
+            ..Caller::default()
+        };
+        let mut out = Vec::new();
+        run_for(&args, caller, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let widest = |text: &str| {
+        // the first line is the path that was asked for
+        let table = text.lines().skip(1).filter(|l| !l.contains("all in "));
+        table.map(|l| l.chars().count()).max().unwrap()
+    };
+    let whole = shown(root.path(), None);
+    assert!(whole.contains(
+        "a-long-name/work/0123456789abcdef/ckpt/ckpt_bt.A.4_98ff-42000-2f1307f1a2b.dmtcp"
+    ));
+    let narrow = shown(root.path(), Some(80));
+    assert!(widest(&narrow) <= 80, "{narrow}");
+    assert_eq!(
+        narrow
+            .matches("all in campaigns/a-long-name/work/0123456789abcdef/ckpt/")
+            .count(),
+        1
+    );
+    for name in [
+        "bt.A.4_98ff-42000-2f1307f1a2b ",
+        "bt.A.4_98ff-43000-2f1307f1a2c ",
+    ] {
+        assert!(narrow.contains(name), "{name}: {narrow}");
+    }
+    // the numbers are the same
+    for number in ["25.04", "98.45"] {
+        assert!(
+            whole.contains(number) == narrow.contains(number),
+            "{number}: {narrow}"
+        );
+    }
+    let narrow = shown(&below, Some(80));
+    assert!(widest(&narrow) <= 80, "{narrow}");
+    assert!(
+        narrow.contains("plain") && !narrow.contains("overhead"),
+        "{narrow}"
+    );
+    assert!(shown(&below, Some(200)).contains("uncompressed"));
 }

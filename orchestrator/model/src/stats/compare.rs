@@ -29,6 +29,7 @@ pub struct Comparison {
     /// Mean of the first over mean of the second.
     pub ratio: f64,
     /// Fieller's 95 % interval of the ratio; `None` if a sample has fewer than two values, or `b` scatters so much that the ratio has no bounds.
+    /// It ends at 0 where no value is negative: ratios of times and sizes below that do not exist.
     pub interval: Option<Interval>,
     /// Probability of a difference at least as large if there is none; `None` if a sample has fewer than two values, or fewer than six that do
     /// not bound the ratio.
@@ -126,7 +127,8 @@ fn compare_independent(a: &[f64], b: &[f64], level: f64) -> Option<Comparison> {
         (of_a, of_b),
         (square_a, square_b, 0.0),
         freedom(ratio),
-    );
+    )
+    .map(|interval| possible(interval, a));
     comparison.effect_size = effect_size(apart, (a.len(), sd_a), (b.len(), sd_b));
     Some(comparison.without_judgement_of_few())
 }
@@ -169,7 +171,8 @@ pub fn compare_paired(pairs: &[(f64, f64)]) -> Option<Comparison> {
         (of_a, of_b),
         (sd_a * sd_a / count, sd_b * sd_b / count, together),
         freedom,
-    );
+    )
+    .map(|interval| possible(interval, &a));
     comparison.effect_size = effect_size(apart, (a.len(), sd_a), (b.len(), sd_b));
     Some(comparison.without_judgement_of_few())
 }
@@ -223,6 +226,19 @@ fn fieller(
     })
 }
 
+/// Cuts an interval at 0 if no value of the first sample is negative (the mean of the second is positive): the true ratio cannot lie below, so
+/// that the interval holds it as often as before.
+fn possible(interval: Interval, a: &[f64]) -> Interval {
+    if a.iter().all(|v| *v >= 0.0) {
+        Interval {
+            low: interval.low.max(0.0),
+            high: interval.high.max(0.0),
+        }
+    } else {
+        interval
+    }
+}
+
 /// Hedges' g (1981, Distribution theory for Glass's estimator of effect size, J. Educ. Stat. 6).
 fn effect_size(
     difference: f64,
@@ -246,6 +262,20 @@ mod tests {
         },
         *,
     };
+
+    #[test]
+    fn a_ratio_of_times_has_no_interval_below_0() {
+        // two repeats that scatter by more than their mean
+        let [a, b] = [[0.1, 3.8], [1.0, 1.05]];
+        let pairs = [(a[0], b[0]), (a[1], b[1])];
+        for compared in [compare(&a, &b), compare_paired(&pairs)] {
+            let i = compared.and_then(|c| c.interval).expect("an interval");
+            assert!(i.low == 0.0 && i.high > 1.9, "{i:?}");
+        }
+        // what can be negative keeps both ends
+        let i = compare(&[-0.1, 3.8], &b).and_then(|c| c.interval);
+        assert!(i.expect("an interval").low < 0.0);
+    }
 
     #[test]
     fn pairs_cancel_a_drift_that_hides_the_difference_otherwise() {

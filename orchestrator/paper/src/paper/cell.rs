@@ -1,7 +1,7 @@
 //! The cells of a table in print.
 
 use super::{
-    definition::{Effect, Likely, TableDefinition},
+    definition::{Effect, Kind, Likely, TableDefinition},
     printed::Printed,
 };
 use serde::Serialize;
@@ -35,6 +35,30 @@ impl Cell {
             Self::Empty | Self::Label(_) => None,
         }
     }
+}
+
+/// What names a row: its cells that say what it is about; numbers with their headings.
+pub(super) fn row_name<'c>(
+    definition: &TableDefinition,
+    cells: impl Iterator<Item = &'c Cell>,
+) -> String {
+    let names: Vec<String> = definition
+        .columns
+        .iter()
+        .zip(cells)
+        .filter(|(c, cell)| {
+            matches!(c.kind, Kind::Label | Kind::Setting) && !cell.text().is_empty()
+        })
+        .map(|(c, cell)| {
+            let text = cell.text();
+            if text.chars().any(|ch| ch.is_ascii_alphabetic()) {
+                text.to_owned()
+            } else {
+                format!("{} {text}", c.heading)
+            }
+        })
+        .collect();
+    names.join(", ")
 }
 
 /// An anomaly at a cell.
@@ -80,6 +104,13 @@ impl PrintedTable {
     /// Rows in the order of print, each with a cell for every column.
     pub fn rows(&self) -> &[Vec<Cell>] {
         &self.cells
+    }
+
+    /// What names a row: the cells that say what it is about.
+    pub fn row_name(&self, row: usize) -> String {
+        self.cells.get(row).map_or_else(String::new, |cells| {
+            row_name(&self.definition, cells.iter())
+        })
     }
 
     /// Index of a column.

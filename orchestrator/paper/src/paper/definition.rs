@@ -1,5 +1,6 @@
 //! `paper.toml`: the tables of a paper, and the cells that are known to be wrong.
 
+use cvc_analysis::report::Confidence;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -196,8 +197,8 @@ pub struct Anomaly {
     pub likely: String,
     /// Why.
     pub why: String,
-    /// How sure that is: `high`, `medium`, `low`.
-    pub confidence: String,
+    /// How sure that is.
+    pub confidence: Confidence,
 }
 
 /// Where an anomaly belongs, for programs.

@@ -2,7 +2,7 @@
 //! verdict.
 
 use super::{
-    cell::{Attached, Cell, PrintedTable},
+    cell::{Attached, Cell, PrintedTable, row_name},
     definition::{Anomaly, Effect, Kind, Likely, TableDefinition, Tolerance},
     measured::{Agreement, CellKey, MeasuredHere, Measurements},
     modelled::Modelled,
@@ -10,6 +10,7 @@ use super::{
     published::Paper,
     rules::{self, CellContext, NotRecomputable, Reads},
 };
+use cvc_analysis::report::Confidence;
 use serde::Serialize;
 use std::cell::RefCell;
 
@@ -24,12 +25,34 @@ pub struct Deviation {
 
 impl Deviation {
     fn between(value: f64, printed: &Printed) -> Self {
-        let by = value - printed.value();
+        let by = difference(value, printed.value());
         Self {
             by,
-            pct: (printed.value() != 0.0).then(|| 100.0 * by / printed.value().abs()),
+            pct: (printed.value() != 0.0)
+                .then(|| significant_digits(100.0 * by / printed.value().abs(), 12)),
         }
     }
+}
+
+/// `value` - `printed` without the digits that only rounding of binary fractions makes: 26.955468750000002132 - 26.95 is 0.00546875.
+fn difference(value: f64, printed: f64) -> f64 {
+    let by = value - printed;
+    let largest = value.abs().max(printed.abs());
+    if by == 0.0 || !by.is_finite() || largest == 0.0 {
+        return by;
+    }
+    // the last of the fourteen digits that the larger number surely has
+    let decimals = 13 - largest.log10().floor() as i32;
+    match usize::try_from(decimals) {
+        Ok(decimals) => format!("{by:.decimals$}").parse().unwrap_or(by),
+        Err(_) => by,
+    }
+}
+
+/// A number rounded to so many significant digits: what arithmetic adds behind them says nothing.
+pub(super) fn significant_digits(value: f64, digits: usize) -> f64 {
+    let behind = digits.saturating_sub(1);
+    format!("{value:.behind$e}").parse().unwrap_or(value)
 }
 
 /// Misprints among the inputs that had to be corrected for a number to come out as printed.
@@ -82,6 +105,8 @@ pub enum Verdict {
         likely_value: Option<f64>,
         /// Why.
         why: String,
+        /// How sure that is.
+        confidence: Confidence,
     },
     /// Nothing that is printed determines it.
     Cannot {
@@ -129,6 +154,21 @@ pub struct JudgedTable {
     pub anomalies: Vec<String>,
     /// Numbers of cells by verdict.
     pub counts: Counts,
+}
+
+impl JudgedTable {
+    /// Whether the table or one of its cells names an anomaly.
+    pub fn mentions(&self, anomaly: &str) -> bool {
+        let cells = self.rows.iter().flatten().flat_map(|c| &c.anomalies);
+        self.anomalies.iter().chain(cells).any(|a| a == anomaly)
+    }
+
+    /// What names a row: the cells that say what it is about.
+    pub fn row_name(&self, row: usize) -> String {
+        self.rows.get(row).map_or_else(String::new, |cells| {
+            row_name(&self.definition, cells.iter().map(|c| &c.printed))
+        })
+    }
 }
 
 /// Numbers of cells by verdict.
@@ -181,7 +221,7 @@ pub struct Reproduction {
     pub notes: Vec<String>,
 }
 
-/// Judges every cell of a paper, or of the tables that are named.
+/// Judges every cell of a paper, or of the tables that are named; of these alone, the anomalies are those of their cells.
 pub fn judge(paper: &Paper, only: &[&str], measured: &Measurements) -> Reproduction {
     let names = |indices: &[usize]| {
         indices
@@ -189,7 +229,7 @@ pub fn judge(paper: &Paper, only: &[&str], measured: &Measurements) -> Reproduct
             .map(|i| paper.anomalies[*i].id.clone())
             .collect::<Vec<_>>()
     };
-    let tables = (0..paper.tables.len())
+    let tables: Vec<JudgedTable> = (0..paper.tables.len())
         .filter(|t| only.is_empty() || only.contains(&paper.tables[*t].definition.id.as_str()))
         .map(|t| {
             let table = &paper.tables[t];
@@ -209,6 +249,12 @@ pub fn judge(paper: &Paper, only: &[&str], measured: &Measurements) -> Reproduct
             }
         })
         .collect();
+    let mut anomalies = paper.anomalies.clone();
+    let mut notes = names(&paper.notes);
+    if !only.is_empty() {
+        anomalies.retain(|a| tables.iter().any(|t| t.mentions(&a.id)));
+        notes.clear();
+    }
     Reproduction {
         paper: paper.id.clone(),
         title: paper.title.clone(),
@@ -217,8 +263,8 @@ pub fn judge(paper: &Paper, only: &[&str], measured: &Measurements) -> Reproduct
         published: paper.published.clone(),
         note: paper.note.clone(),
         tables,
-        anomalies: paper.anomalies.clone(),
-        notes: names(&paper.notes),
+        anomalies,
+        notes,
     }
 }
 
@@ -366,6 +412,7 @@ fn printed_wrong(paper: &Paper, attached: &[Attached]) -> Option<Verdict> {
         likely,
         likely_value,
         why: anomaly.why.clone(),
+        confidence: anomaly.confidence,
     })
 }
 

@@ -9,6 +9,7 @@ use super::{
     published::Paper,
     rules,
 };
+use cvc_analysis::report::Confidence;
 use cvc_core::source::{Source, SourceError, SourceErrors, Step, closest, span_of, suggestion};
 use cvc_index::csv::{CsvField, CsvTable};
 use std::path::{Path, PathBuf};
@@ -342,10 +343,23 @@ fn read_anomalies(path: &Path) -> Result<Vec<Anomaly>, SourceError> {
             printed: text(printed),
             likely: text(likely),
             why: text(why),
-            confidence: text(confidence),
+            confidence: sureness(&csv, &row[confidence])?,
         });
     }
     Ok(anomalies)
+}
+
+/// How sure an anomaly is.
+fn sureness(csv: &CsvTable, field: &CsvField) -> Result<Confidence, SourceError> {
+    let found = Confidence::ALL
+        .into_iter()
+        .find(|c| c.word() == field.text.as_str());
+    found.ok_or_else(|| {
+        let known = Confidence::ALL.map(Confidence::word);
+        let hint = suggestion(&field.text, "confidences", known);
+        let message = format!("unknown confidence `{}`", field.text);
+        csv.source.error(Some(field.span.clone()), message, hint)
+    })
 }
 
 /// What is wrong with a key of `[[anomaly_cells]]`.

@@ -5,12 +5,15 @@
 //! paper's own inputs by a [rule](rules), [`Recomputed`], and beside what was measured here, [`MeasuredHere`]. The three are types of their
 //! own; nothing makes one of them into another.
 
+mod agreement;
 mod cell;
+mod cells;
 mod definition;
 pub mod embedded;
 mod judge;
 mod load;
 mod measured;
+mod misprints;
 mod modelled;
 mod printed;
 mod published;
@@ -27,6 +30,7 @@ pub use judge::{
 };
 pub use load::{find, known, load};
 pub use measured::{Agreement, CellKey, MeasuredHere, Measurements, Reason, agreement};
+pub use misprints::{FoundMisprint, misprints};
 pub use modelled::Modelled;
 pub use printed::{Digits, Printed, Recomputed};
 pub use published::Paper;

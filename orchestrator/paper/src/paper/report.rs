@@ -1,23 +1,38 @@
 //! The report of a paper: its tables as printed, each number with those that can be held against it.
 
 use super::{
+    agreement,
     cell::Cell as PrintedCell,
+    cells,
     definition::Anomaly,
-    judge::{Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Reproduction, Verdict},
+    judge::{
+        Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Reproduction, Verdict,
+        significant_digits,
+    },
     measured::Agreement,
+    misprints::{FoundMisprint, misprints},
     printed::Digits,
     rules,
 };
 use cvc_analysis::report::{
     Against, Beside, Block, Cell, Column, Mark, Note, Report, ReportKind, SCHEMA, Section, Table,
+    slug,
 };
 use cvc_analysis::results::Records;
+use cvc_core::units::counted;
+use cvc_index::error::AnalysisError;
 use cvc_model::Tier;
 
 /// Builds the report.
-pub fn report(of: &Reproduction) -> Report {
+///
+/// # Errors
+/// When its plot cannot be drawn.
+pub fn report(of: &Reproduction) -> Result<Report, AnalysisError> {
     let year = of.year.map(|y| format!(" ({y})")).unwrap_or_default();
-    let mut sections = vec![summary(of), reading()];
+    let mut sections = vec![summary(of)];
+    sections.extend(wrong(of));
+    sections.extend(agreement::section(of)?);
+    sections.push(reading());
     let tables: Vec<Block> = of
         .tables
         .iter()
@@ -37,20 +52,28 @@ pub fn report(of: &Reproduction) -> Report {
             blocks: vec![Block::Table(text_anomalies(of))],
         });
     }
-    Report {
+    let data_tables = Some(cells::table(of)).filter(|t| !t.rows.is_empty());
+    Ok(Report {
         schema: SCHEMA,
         kind: ReportKind::Paper,
         campaign: of.paper.clone(),
         title: format!("{}{year}", of.title),
         span: None,
         sections,
+        found: Vec::new(),
+        data_tables: data_tables.into_iter().collect(),
         records: Records::default(),
-    }
+    })
 }
 
 /// Identifier of a table in the report.
 fn table_id(id: &str) -> String {
-    format!("table-{}", cvc_analysis::report::slug(id))
+    format!("table-{}", slug(id))
+}
+
+/// Identifier of a cell in the report.
+fn cell_id(table: &str, row: usize, column: &str) -> String {
+    format!("{}-row-{}-{}", table_id(table), row + 1, slug(column))
 }
 
 fn summary(of: &Reproduction) -> Section {
@@ -60,10 +83,14 @@ fn summary(of: &Reproduction) -> Section {
         .fold(Counts::default(), |sum, t| sum.plus(t.counts));
     let mut pairs = vec![("authors".to_owned(), of.authors.join(", "))];
     pairs.extend(of.published.clone().map(|p| ("published".to_owned(), p)));
-    pairs.push(("cells judged".to_owned(), total.judged.to_string()));
+    if total.judged > 0 {
+        pairs.push(("cells judged".to_owned(), total.judged.to_string()));
+        pairs.push(("wrong in print".to_owned(), counted(total.wrong, "cell")));
+    }
+    let doubtful = of.anomalies.iter().filter(|a| !is_misprint(of, a)).count();
     pairs.push((
-        "known to be wrong or doubtful in print".to_owned(),
-        format!("{} places", of.anomalies.len()),
+        "doubtful, or worth knowing".to_owned(),
+        counted(doubtful, "place"),
     ));
     let mut blocks = vec![Block::Pairs { pairs }];
     blocks.extend(of.note.clone().map(|text| Block::Text { text }));
@@ -72,42 +99,34 @@ fn summary(of: &Reproduction) -> Section {
         Column::plain("about", "about"),
         Column::plain("page", "page"),
     ];
-    head.extend(
-        [
-            "cells",
-            "equal",
-            "equal, constant inferred from print",
-            "within",
-            "differs",
-            "printed wrong",
-            "cannot be recomputed",
-            "measured here",
-            "of these agree",
-            "differ, known why",
-        ]
-        .map(|h| Column::plain(&h.replace(',', "").replace(' ', "_"), h)),
-    );
+    const COUNTED: [&str; 10] = [
+        "cells",
+        "equal",
+        "equal, constant inferred from print",
+        "within",
+        "differs",
+        "printed wrong",
+        "cannot be recomputed",
+        "measured here",
+        "of these agree",
+        "differ, known why",
+    ];
+    // what no table has is not shown, but stays in data files
+    let in_all = values(&total);
+    head.extend(COUNTED.iter().zip(in_all).map(|(h, n)| {
+        let column = Column::plain(&h.replace(',', "").replace(' ', "_"), h);
+        if n == 0 { column.data_only() } else { column }
+    }));
     let mut table = Table::new(
         "summary",
         "Tables and how their numbers came out",
-        "Cells: numbers in print, without those that say what a row is about. The other counts are defined below.",
+        "Cells: numbers in print, without those that say what a row is about. Equal: recomputed to the printed digits; equal, constant inferred: by a \
+         constant that was read from these very cells, which proves nothing; within: as near as rounding or a stated tolerance allows; cannot be \
+         recomputed: measurements and inputs, which nothing else in print determines; differ, known why: measured here, and different for a reason \
+         that explains the distance.",
         head,
     );
-    let counts = |c: &Counts| {
-        [
-            c.judged,
-            c.equal,
-            c.inferred,
-            c.within,
-            c.differs,
-            c.wrong,
-            c.cannot,
-            c.measured,
-            c.agree,
-            c.explained,
-        ]
-        .map(|n| Cell::number((n > 0).then_some(n as f64)))
-    };
+    let counts = |c: &Counts| values(c).map(|n| Cell::number((n > 0).then_some(n as f64)));
     for t in &of.tables {
         let d = &t.definition;
         let mut row = vec![
@@ -130,10 +149,117 @@ fn summary(of: &Reproduction) -> Section {
         blocks.push(Block::Table(table));
     }
     Section {
-        id: "summary",
+        // the table in it is called `summary`
+        id: "outcome",
         title: "Summary".to_owned(),
         blocks,
     }
+}
+
+/// The counts of a table, in the order of the summary's columns.
+fn values(c: &Counts) -> [usize; 10] {
+    [
+        c.judged,
+        c.equal,
+        c.inferred,
+        c.within,
+        c.differs,
+        c.wrong,
+        c.cannot,
+        c.measured,
+        c.agree,
+        c.explained,
+    ]
+}
+
+/// Whether an anomaly says of a cell that it is wrong.
+fn is_misprint(of: &Reproduction, anomaly: &Anomaly) -> bool {
+    of.tables.iter().flat_map(|t| t.rows.iter().flatten()).any(
+        |c| matches!(&c.verdict, Verdict::PrintedWrong { anomaly: id, .. } if *id == anomaly.id),
+    )
+}
+
+/// All misprints, and all other places in tables that are doubtful or that a reader has to know.
+fn wrong(of: &Reproduction) -> Option<Section> {
+    let mut blocks = Vec::new();
+    let found = misprints(of);
+    if !found.is_empty() {
+        blocks.push(Block::Table(misprint_list(&found)));
+    }
+    let doubtful = doubtful(of);
+    if !doubtful.rows.is_empty() {
+        blocks.push(Block::Table(doubtful));
+    }
+    (!blocks.is_empty()).then(|| Section {
+        id: "wrong",
+        title: "Misprints".to_owned(),
+        blocks,
+    })
+}
+
+fn misprint_list(found: &[FoundMisprint<'_>]) -> Table {
+    let mut table = Table::new(
+        "misprints",
+        "All misprints",
+        "Cells that are wrong in print; their tables link to them. Recomputed: from the paper's own inputs as they are printed.",
+        vec![
+            Column::plain("table", "table"),
+            Column::plain("page", "page"),
+            Column::plain("row", "row"),
+            Column::plain("column", "column"),
+            Column::plain("printed", "printed"),
+            Column::plain("likely", "likely"),
+            Column::plain("recomputed", "recomputed"),
+            Column::plain("unit", "unit"),
+            Column::plain("confidence", "confidence"),
+            Column::plain("anomaly", "note"),
+            Column::plain("why", "why"),
+        ],
+    );
+    for m in found {
+        let unit = m.column.unit.as_deref().filter(|u| *u != "1");
+        table.rows.push(vec![
+            Cell::Link {
+                text: m.table.id.clone(),
+                to: cell_id(&m.table.id, m.row, &m.column.id),
+            },
+            Cell::number(m.table.page.map(f64::from)),
+            Cell::text(m.about.clone()),
+            Cell::text(m.column.heading.clone()),
+            Cell::text(m.printed),
+            Cell::text(m.likely),
+            Cell::text(
+                m.recomputed
+                    .map_or_else(String::new, |v| significant_digits(v, 6).to_string()),
+            ),
+            Cell::text(unit.unwrap_or_default()),
+            Cell::text(m.confidence.word()),
+            Cell::text(m.anomaly),
+            Cell::text(m.why),
+        ]);
+    }
+    table
+}
+
+/// The anomalies of tables and cells that stand as they are printed.
+fn doubtful(of: &Reproduction) -> Table {
+    let mut table = anomaly_table(
+        "doubtful",
+        "Doubtful, or worth knowing",
+        "The printed values of these cells and tables stand as they are; who uses them has to know this.",
+    );
+    for a in &of.anomalies {
+        let stands = !of.notes.contains(&a.id) && !is_misprint(of, a);
+        let at = of.tables.iter().find(|t| t.mentions(&a.id));
+        if let (true, Some(at)) = (stands, at) {
+            let link = Cell::Link {
+                text: a.table.clone(),
+                to: table_id(&at.definition.id),
+            };
+            table.rows.push(anomaly_row(a, link));
+        }
+    }
+    table
 }
 
 fn reading() -> Section {
@@ -207,13 +333,20 @@ fn table(of: &Reproduction, judged: &JudgedTable) -> Table {
     table.rows = judged
         .rows
         .iter()
-        .map(|row| row.iter().map(cell).collect())
+        .enumerate()
+        .map(|(n, row)| {
+            let cells = d.columns.iter().zip(row);
+            cells
+                .map(|(c, of)| cell(of, || cell_id(&d.id, n, &c.id)))
+                .collect()
+        })
         .collect();
     table.notes = notes(of, judged);
     table
 }
 
-fn cell(judged: &JudgedCell) -> Cell {
+/// A cell of a printed table; `anchor` gives its identifier for links.
+fn cell(judged: &JudgedCell, anchor: impl Fn() -> String) -> Cell {
     if judged.printed == PrintedCell::Empty {
         return Cell::Empty;
     }
@@ -245,7 +378,7 @@ fn cell(judged: &JudgedCell) -> Cell {
         decimals + 1
     };
     let beside = |value: f64, deviation: Deviation, digits: usize, details: String| Beside {
-        value,
+        value: significant_digits(value, 15),
         shown: shown(value, digits),
         by: deviation.by,
         pct: deviation.pct,
@@ -304,6 +437,10 @@ fn cell(judged: &JudgedCell) -> Cell {
             ..beside(m.measured.value, m.deviation, decimals, details)
         }
     });
+    if let Verdict::PrintedWrong { confidence, .. } = &judged.verdict {
+        against.confidence = Some(*confidence);
+        against.anchor = Some(anchor());
+    }
     (against.mark, against.verdict) = (mark, verdict);
     against.notes.clone_from(&judged.anomalies);
     Cell::Against {
@@ -325,7 +462,9 @@ fn plain(text: &str, value: Option<f64>) -> Against {
     Against {
         printed: text.to_owned(),
         value,
+        anchor: None,
         mark: Mark::Label,
+        confidence: None,
         verdict: String::new(),
         recomputed: None,
         modelled: None,
@@ -344,7 +483,7 @@ fn shown(value: f64, decimals: usize) -> String {
 }
 
 /// A verdict as a mark and in words.
-fn words(verdict: &Verdict) -> (Mark, String) {
+pub(super) fn words(verdict: &Verdict) -> (Mark, String) {
     let with = |corrected: &[String]| {
         if corrected.is_empty() {
             String::new()
@@ -399,10 +538,14 @@ fn words(verdict: &Verdict) -> (Mark, String) {
             anomaly,
             likely,
             why,
+            confidence,
             ..
         } => (
             Mark::Wrong,
-            format!("wrong in print ({anomaly}), probably {likely}: {why}"),
+            format!(
+                "wrong in print ({anomaly}, confidence {}), probably {likely}: {why}",
+                confidence.word()
+            ),
         ),
         Verdict::Cannot { because } => (Mark::Cannot, format!("cannot be recomputed: {because}")),
     }
@@ -511,40 +654,55 @@ fn notes(of: &Reproduction, judged: &JudgedTable) -> Vec<Note> {
 fn describe(anomaly: &Anomaly) -> String {
     format!(
         "{}: printed {}; likely: {}. {} (confidence: {})",
-        anomaly.cell, anomaly.printed, anomaly.likely, anomaly.why, anomaly.confidence
+        anomaly.cell,
+        anomaly.printed,
+        anomaly.likely,
+        anomaly.why,
+        anomaly.confidence.word()
     )
 }
 
 fn text_anomalies(of: &Reproduction) -> Table {
-    let mut table = Table::new(
+    let mut table = anomaly_table(
         "text-anomalies",
         "Wrong or doubtful outside of the tables",
         "Passages, formulas and algorithms.",
-        [
-            "anomaly",
-            "where",
-            "what",
-            "printed",
-            "probably",
-            "why",
-            "confidence",
-        ]
-        .map(|c| Column::plain(c, c))
-        .to_vec(),
     );
     for a in of.anomalies.iter().filter(|a| of.notes.contains(&a.id)) {
-        let cells = [
-            &a.id,
-            &a.table,
-            &a.cell,
-            &a.printed,
-            &a.likely,
-            &a.why,
-            &a.confidence,
-        ];
-        table
-            .rows
-            .push(cells.map(|text| Cell::text(text.clone())).to_vec());
+        table.rows.push(anomaly_row(a, Cell::text(a.table.clone())));
     }
     table
+}
+
+/// A table of anomalies, without rows.
+fn anomaly_table(id: &str, title: &str, caption: &str) -> Table {
+    let columns = [
+        "anomaly",
+        "where",
+        "what",
+        "printed",
+        "probably",
+        "why",
+        "confidence",
+    ];
+    Table::new(
+        id,
+        title,
+        caption,
+        columns.map(|c| Column::plain(c, c)).to_vec(),
+    )
+}
+
+/// A row of it; `place` says where the anomaly is.
+fn anomaly_row(a: &Anomaly, place: Cell) -> Vec<Cell> {
+    let [what, printed, likely, why] = [&a.cell, &a.printed, &a.likely, &a.why].map(Cell::text);
+    vec![
+        Cell::text(&a.id),
+        place,
+        what,
+        printed,
+        likely,
+        why,
+        Cell::text(a.confidence.word()),
+    ]
 }

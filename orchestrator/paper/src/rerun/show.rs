@@ -1,7 +1,7 @@
 //! What was measured of a paper's tables, as sections of a report.
 
 use super::join::{Joined, JoinedCell, JoinedDifferences, JoinedTable};
-use crate::paper::{Agreement, Kind, Paper, PrintedTable, Reason};
+use crate::paper::{Agreement, Paper, PrintedTable, Reason};
 use cvc_analysis::report::{Block, Cell, Column, Section, Table};
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -42,28 +42,6 @@ pub fn tally(table: &JoinedTable) -> Tally {
     };
     table.cells.iter().for_each(|c| tally.add(c.agreement));
     tally
-}
-
-/// What names a row: the cells that say what it is about.
-fn named(table: &PrintedTable, row: usize) -> String {
-    let about = table
-        .definition
-        .columns
-        .iter()
-        .filter(|c| matches!(c.kind, Kind::Label | Kind::Setting));
-    let texts: Vec<String> = about
-        .filter_map(|c| {
-            let text = table.cell(row, &c.id)?.text();
-            let short = text.is_empty() || text.chars().any(|ch| ch.is_ascii_alphabetic());
-            Some(if short {
-                text.to_owned()
-            } else {
-                format!("{} {text}", c.heading)
-            })
-        })
-        .filter(|text| !text.is_empty())
-        .collect();
-    texts.join(", ")
 }
 
 fn heading(table: &PrintedTable, column: &str) -> String {
@@ -159,7 +137,7 @@ fn of_table(printed: &PrintedTable, joined: &JoinedTable) -> Vec<Block> {
         let mut reasons: IndexMap<&str, Vec<String>> = IndexMap::new();
         for missing in &joined.missing {
             let of_reason = reasons.entry(&missing.because).or_default();
-            let name = named(printed, missing.row);
+            let name = printed.row_name(missing.row);
             if !of_reason.contains(&name) {
                 of_reason.push(name);
             }
@@ -178,7 +156,7 @@ fn row(printed: &PrintedTable, cell: &JoinedCell) -> Vec<Cell> {
         .cell(cell.key.row, &cell.key.column)
         .map_or("", |c| c.text());
     vec![
-        Cell::text(named(printed, cell.key.row)),
+        Cell::text(printed.row_name(cell.key.row)),
         Cell::text(heading(printed, &cell.key.column)),
         Cell::text(in_print),
         Cell::text(digits(in_print, cell.measured.value)),

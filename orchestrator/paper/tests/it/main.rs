@@ -1,5 +1,7 @@
 //! Tests of papers and their reruns.
 
+mod common;
+mod outputs;
 mod paper_files;
 mod papers;
 mod rerun;

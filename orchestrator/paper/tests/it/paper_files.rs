@@ -216,7 +216,7 @@ fn emitted(dir: &Path, formats: &[Format]) -> camino::Utf8PathBuf {
     let paper = load(&folder).unwrap_or_else(|e| panic!("{e}"));
     let to = camino::Utf8PathBuf::from_path_buf(dir.join("report")).expect("text");
     write_all(
-        &report(&judge(&paper, &[], &Measurements::new())),
+        &report(&judge(&paper, &[], &Measurements::new())).expect("a report"),
         &to,
         formats,
     )
@@ -260,6 +260,11 @@ fn every_printed_number_and_every_anomaly_is_on_the_page() {
             .expect("a heading")
             .contains("gstored_nogzip_GiB,gstored_nogzip_GiB_recomputed,"),
         "{csv}"
+    );
+    assert!(csv.contains(",35.40,"), "zeros at the end are printed, too");
+    assert!(
+        !csv.contains("0000000"),
+        "binary fractions are not shown: {csv}"
     );
     let json: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(to.join("report.json")).expect("JSON"))

@@ -256,7 +256,7 @@ fn published_numbers_come_out_digit_by_digit() {
 }
 
 /// Every number that differs from print although no misprint explains it: measured sizes that Algorithm 1 misses by more than its own
-/// example, shares that the asynchronous model does not reach, and bars that add up to one more than their total.
+/// example, shares that the asynchronous model does not reach, shares that slides round, and bars that add up to one more than their total.
 #[test]
 fn only_these_numbers_differ() {
     let mut differ = BTreeSet::new();
@@ -281,6 +281,10 @@ fn only_these_numbers_differ() {
     let expected = [
         "async-io reported 1 async_overhead_pct_per_ckpt",
         "async-io reported 3 async_overhead_pct_per_ckpt",
+        "pfs-delegation claims 10 stated_value",
+        "pfs-delegation claims 4 stated_value",
+        "pfs-delegation claims 6 stated_value",
+        "pfs-delegation claims 9 stated_value",
         "pfs-delegation totals 11 metadata_ops",
         "thesis 5.8 99 file_MiB",
     ];
@@ -353,8 +357,7 @@ fn misprints_come_out_as_what_was_meant() {
         }
     }
     let expected = [
-        "A20", "A22", "A27", "A28", "A34", "A35", "A48", "A50", "A51", "A57", "A62", "A64", "A65",
-        "A66",
+        "A20", "A22", "A27", "A28", "A34", "A35", "A48", "A50", "A51", "A57", "A62",
     ];
     assert_eq!(checked, expected.map(str::to_owned).into());
 }
@@ -522,7 +525,8 @@ fn a_constant_that_was_read_from_print_is_no_prediction() {
         .0;
     assert!(arrays.contains("0.5 MiB"), "{arrays}");
     // on the page, below the table
-    let page = serde_json::to_string(&cvc_paper::paper::report(thesis)).expect("JSON");
+    let page =
+        serde_json::to_string(&cvc_paper::paper::report(thesis).expect("a report")).expect("JSON");
     assert!(seen.iter().all(|(basis, _)| page.contains(basis)));
 }
 
@@ -564,7 +568,8 @@ fn what_is_equal_by_construction_is_counted_apart() {
             .all(|(_, c)| matches!(c.verdict, Verdict::Equal { .. }))
     );
     let summary =
-        serde_json::to_string(&cvc_paper::paper::report(thesis).sections[0]).expect("JSON");
+        serde_json::to_string(&cvc_paper::paper::report(thesis).expect("a report").sections[0])
+            .expect("JSON");
     assert!(
         summary.contains("equal, constant inferred from print"),
         "{summary}"

@@ -119,6 +119,23 @@ pub struct Scheduled {
     pub overhead: Option<f64>,
     /// The same if this interval is kept and a checkpoint takes as long as the ends of its interval say; `None` if that has none.
     pub overhead_range: Option<Interval>,
+    /// What the run takes on average if failures come at random; `None` without their mean time, the time of the program, or an end.
+    pub with_failures: Option<ExpectedRun>,
+}
+
+/// What a run with failures takes on average, and what is lost to what.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ExpectedRun {
+    /// Seconds from its first start to its end.
+    pub total_s: f64,
+    /// Failures during it.
+    pub failures: f64,
+    /// Seconds in completed checkpoints.
+    pub checkpoints_s: f64,
+    /// Seconds that were computed, or spent on a checkpoint, in vain.
+    pub rework_s: f64,
+    /// Seconds in restarts.
+    pub restarts_s: f64,
 }
 
 /// The limits for schedules.
@@ -132,6 +149,8 @@ pub struct ScheduleBudget {
     pub mtbf_s: Option<f64>,
     /// That of one node, seconds: nodes fail independently, so that of the job is as many times shorter as it has nodes.
     pub mtbf_node_s: Option<f64>,
+    /// Seconds from a failure until the program computes again; as long as a checkpoint takes, if it is not known.
+    pub restart_s: Option<f64>,
 }
 
 impl Forecast {

@@ -6,6 +6,7 @@ use super::{
     predictor::{Answered, Predictor},
     question::Question,
     time,
+    totals::Told,
 };
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, ModelInfo, Tier};
@@ -17,25 +18,40 @@ impl Predictor<'_> {
         self.forecast_within(question, &ScheduleBudget::default())
     }
 
-    /// The same, with schedules for a budget.
-    pub fn forecast_within(&self, question: &Question, budget: &ScheduleBudget) -> Forecasts {
-        let sizes = self.sizes(question);
+    /// Sizes and time of a checkpoint.
+    fn of_checkpoint(&self, question: &Question) -> Forecasts {
         let mut forecasts = Forecasts {
             question: question.clone(),
             label: question.label(),
-            lines: sizes.lines,
-            files: sizes.files,
+            lines: Vec::new(),
+            files: Vec::new(),
             schedules: Vec::new(),
             no_schedules: None,
-            warnings: sizes.warnings,
+            warnings: Vec::new(),
         };
-        let mut ckpt = Err("the time of a checkpoint is unknown".to_owned());
-        for (quantity, answered) in self.latency(question, &forecasts) {
-            if quantity == Quantity::Latency {
-                ckpt = answered.forecast.estimate();
+        match self.told() {
+            Told::NoCheckpoint => forecasts.lines = self.without_checkpoint(),
+            Told::Totals => (forecasts.lines, forecasts.warnings) = self.lines_of_totals(question),
+            Told::Parts => {
+                let sizes = self.sizes(question);
+                forecasts.lines = sizes.lines;
+                forecasts.files = sizes.files;
+                forecasts.warnings = sizes.warnings;
+                for (quantity, answered) in self.latency(question, &forecasts) {
+                    forecasts.push(quantity, answered);
+                }
             }
-            forecasts.push(quantity, answered);
         }
+        forecasts
+    }
+
+    /// The same, with schedules for a budget.
+    pub fn forecast_within(&self, question: &Question, budget: &ScheduleBudget) -> Forecasts {
+        let mut forecasts = self.of_checkpoint(question);
+        let ckpt = forecasts.of(Quantity::Latency).next().map_or_else(
+            || Err("the time of a checkpoint is unknown".to_owned()),
+            |line| line.forecast.estimate(),
+        );
         let of_nodes = budget
             .mtbf_node_s
             .map(|node_s| node_s / f64::from(question.setting.mapping.nodes().max(1)));

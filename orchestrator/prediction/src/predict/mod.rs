@@ -14,6 +14,7 @@
 //! | `calibration.rs` | how far such predictions were off for other programs |
 //! | `gzip.rs` | what gzip makes of images, and how long it takes |
 //! | `time.rs` | the time of a checkpoint, and how often to take one |
+//! | `totals.rs` | what observations say that have only totals |
 //! | `next.rs` | which further run would narrow the answer most |
 //! | `unmeasured.rs` | the points of a campaign that nobody has measured yet |
 //! | `forecast.rs`, `forecasting.rs` | what is said, and how it is put together |
@@ -46,6 +47,7 @@ mod question;
 mod registry;
 mod setting;
 mod time;
+mod totals;
 mod unmeasured;
 
 pub use calibration::{Basis, Calibrated, Calibration, DataPlace, Kind, TrialError};
@@ -54,8 +56,8 @@ pub use environment::{Environment, KernelEra, ZoneRules};
 pub use error::PredictError;
 pub use filter::Filter;
 pub use forecast::{
-    CandidateAnswer, Forecast, ForecastLine, Forecasts, ObservedValue, Prediction, ScheduleBudget,
-    Scheduled,
+    CandidateAnswer, ExpectedRun, Forecast, ForecastLine, Forecasts, ObservedValue, Prediction,
+    ScheduleBudget, Scheduled,
 };
 pub use index::from_index;
 pub use index::zone_rule;

@@ -3,7 +3,8 @@
 use super::{
     compose::sum,
     forecast::{
-        CandidateAnswer, Forecast, ForecastLine, Forecasts, Prediction, ScheduleBudget, Scheduled,
+        CandidateAnswer, ExpectedRun, Forecast, ForecastLine, Forecasts, Prediction,
+        ScheduleBudget, Scheduled,
     },
     observation::Observation,
     predictor::{Answered, Predictor},
@@ -22,6 +23,8 @@ use std::collections::BTreeSet;
 
 /// Maximum time of a run, as a multiple of that without failures; beyond it the run hardly ever ends.
 const NEVER: f64 = 100.0;
+/// Intervals that a program takes of which no time is known: so many that its end does not matter.
+const LONG: f64 = 1e4;
 
 /// A checkpoint and its interval above this part of the mean time between failures: too much is lost for the rules to hold.
 const TOO_LONG: f64 = 0.25;
@@ -540,6 +543,7 @@ pub(super) fn schedules(
                 total_s: Some(s.total_s),
                 overhead: cost(ckpt_s),
                 overhead_range: ends.and_then(|(low, high)| range(cost(low), cost(high))),
+                with_failures: None,
             });
         }
     }
@@ -568,17 +572,17 @@ pub(super) fn schedules(
             let checkpoints = app_s.map(|app_s| ((app_s / interval).ceil() - 1.0).max(0.0));
             let is_any = checkpoints.is_none_or(|count| count > 0.0);
             // with the interval that was chosen, whatever a checkpoint then takes
+            let run = |app_s: f64, ckpt_s: f64| {
+                let interval_s = if is_any { interval } else { app_s };
+                let restart_s = budget.restart_s.unwrap_or(ckpt_s);
+                schedule::with_failures(app_s, ckpt_s, interval_s, mtbf_s, restart_s)
+                    .ok()
+                    .filter(|run| run.total_s.is_finite())
+            };
+            // of a program whose time is not known: of a long one
             let cost = |ckpt_s: f64| {
-                let (app_s, interval_s) = (
-                    app_s.unwrap_or(interval),
-                    if is_any {
-                        interval
-                    } else {
-                        app_s.unwrap_or(interval)
-                    },
-                );
-                let expected_s = schedule::expected_s(app_s, ckpt_s, interval_s, mtbf_s).ok()?;
-                Some(expected_s / app_s - 1.0).filter(|part| part.is_finite())
+                let app_s = app_s.unwrap_or(LONG * interval);
+                Some(run(app_s, ckpt_s)?.total_s / app_s - 1.0)
             };
             all.push(Scheduled {
                 rule,
@@ -593,6 +597,15 @@ pub(super) fn schedules(
                     .map(|(app_s, count)| app_s + count * ckpt_s),
                 overhead: cost(ckpt_s),
                 overhead_range: ends.and_then(|(low, high)| range(cost(low), cost(high))),
+                with_failures: app_s
+                    .and_then(|app_s| run(app_s, ckpt_s))
+                    .map(|run| ExpectedRun {
+                        total_s: run.total_s,
+                        failures: run.failures,
+                        checkpoints_s: run.checkpoints_s,
+                        rework_s: run.rework_s,
+                        restarts_s: run.restarts_s,
+                    }),
             });
             longest = longest.max(app_s.map_or(interval, |app_s| interval.min(app_s)));
         }
@@ -601,14 +614,17 @@ pub(super) fn schedules(
                 None => String::new(),
                 Some(app_s) => {
                     let daly = schedule::daly_s(ckpt_s, mtbf_s).map_err(answer)?;
-                    let expected = schedule::expected_s(app_s, ckpt_s, daly.min(app_s), mtbf_s)
-                        .map_err(answer)?;
+                    let restart_s = budget.restart_s.unwrap_or(ckpt_s);
+                    let expected =
+                        schedule::with_failures(app_s, ckpt_s, daly.min(app_s), mtbf_s, restart_s)
+                            .map_err(answer)?
+                            .total_s;
                     if expected > NEVER * app_s {
-                        ": the run times do not include their cost; with failures the run would hardly ever end".to_owned()
+                        ": the run would hardly ever end".to_owned()
                     } else {
                         let times = expected / app_s;
                         format!(
-                            ": the run times do not include their cost; with failures and Daly's interval the run takes {times:.1} times as long as without any, on average"
+                            ": with Daly's interval the run takes {times:.1} times as long as without any, on average"
                         )
                     }
                 }
@@ -697,7 +713,8 @@ mod tests {
     fn frequent_failures_give_a_warning() {
         assert_eq!(of(None, Some(2500.0)).1, [""; 0]);
         let some = of(None, Some(60.0)).1.join("");
-        assert!(some.contains("1.3 times"), "{some}");
+        // 1.3 times without restarts; each takes as long as a checkpoint
+        assert!(some.contains("1.4 times"), "{some}");
         let (_, never) = of(None, Some(0.3));
         assert!(
             never[0].contains("hardly ever end") && never[0].contains("failures every 0.3 s"),
@@ -724,13 +741,22 @@ mod tests {
             ),
             (0.02, 0.2)
         );
-        // Daly: τ = √20000·(1 + √0.0002/3 + 0.0002/9) − 2 = 140.09; 5000·(e^(142.09/5000) − 1)/140.09 − 1, and with 20 s
+        // Daly: τ = √20000·(1 + √0.0002/3 + 0.0002/9) − 2 = 140.09, so four stretches with a checkpoint and one of 39.635 s without:
+        // 5000·e^(R/5000)·(4·(e^((140.09 + t)/5000) − 1) + e^(39.635/5000) − 1)/600 − 1 for R = t, which is 2 s and 20 s
         assert_eq!(
             (
                 part(all[3].overhead),
                 part(all[3].overhead_range.map(|r| r.high))
             ),
-            (0.028826, 0.161256)
+            (0.027595, 0.155478)
         );
+        let run = all[3].with_failures.expect("an end");
+        let lost = run.checkpoints_s + run.rework_s + run.restarts_s;
+        assert!((run.total_s - 600.0 - lost).abs() < 1e-9, "{run:?}");
+        assert_eq!(
+            (run.checkpoints_s, part(Some(run.total_s / 600.0 - 1.0))),
+            (8.0, 0.027595)
+        );
+        assert!(all[1].with_failures.is_none(), "a budget has no failures");
     }
 }

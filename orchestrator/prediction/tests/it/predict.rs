@@ -1055,3 +1055,74 @@ fn checkpoints_of_points_that_nobody_has_measured_are_predicted() {
         }
     }
 }
+
+#[test]
+fn a_table_of_totals_is_fitted_directly() {
+    // 16 MiB for every rank and 137 MiB of data; a second and half a second for every rank; a little noise
+    let table: String = [(1, 1.01), (2, 0.99), (4, 1.005), (8, 0.995)]
+        .iter()
+        .map(|(p, noise)| {
+            let processes = f64::from(*p);
+            let (file, time) = (
+                noise * (16.0 + 137.0 / processes),
+                noise * (1.0 + 0.5 * processes),
+            );
+            format!("myapp,A,{p},openmpi,{file},{time}\n")
+        })
+        .collect();
+    let header = "app,class,processes,mpi,file_mib,latency_s\n";
+    let totals = made_up(&format!("{header}{table}"));
+    let budget = ScheduleBudget {
+        app_s: Some(36_000.0),
+        mtbf_s: Some(43_200.0),
+        ..ScheduleBudget::default()
+    };
+    let f = forecast(&totals, "myapp.A 16 openmpi", budget);
+    for (quantity, truth) in [
+        (Quantity::File, 16.0 + 137.0 / 16.0),
+        (Quantity::Ranks, 16.0 * 16.0 + 137.0),
+        (Quantity::Latency, 9.0),
+    ] {
+        let p = f
+            .first(quantity)
+            .unwrap_or_else(|| panic!("{quantity}: {f:?}"));
+        let i = p.estimate.interval.expect("an interval");
+        assert!(
+            p.is_of_totals() && i.low < truth && truth < i.high,
+            "{quantity}: {p:?}"
+        );
+        assert!(
+            (p.estimate.value / truth - 1.0).abs() < 0.05,
+            "{quantity}: {p:?}"
+        );
+        assert_eq!(p.training.len(), 4);
+    }
+    assert!(
+        f.first(Quantity::Stored).is_none() && f.warnings.is_empty(),
+        "{f:?}"
+    );
+    assert!(
+        f.schedules.iter().all(|s| s.with_failures.is_some()),
+        "{f:?}"
+    );
+    // three runs make a line, and no interval that says anything
+    let three = made_up(&format!(
+        "{header}{}",
+        &table[..table.rfind("myapp").expect("a row")]
+    ));
+    let f = forecast(&three, "myapp.A 16 openmpi", budget);
+    assert!(
+        f.first(Quantity::File)
+            .expect("a size")
+            .estimate
+            .interval
+            .is_none()
+    );
+    // one number of processes makes none, and another library tells nothing
+    let one = made_up(&format!(
+        "{header}myapp,A,4,openmpi,50,2\nmyapp,A,8,mpich,33,3\n"
+    ));
+    let f = forecast(&one, "myapp.A 16 openmpi", budget);
+    let reason = f.lines[0].forecast.estimate().expect_err("no line");
+    assert!(reason.contains("only on 4 processes"), "{reason}");
+}

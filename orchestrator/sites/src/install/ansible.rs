@@ -63,10 +63,7 @@ pub async fn ensure(note: &mut (dyn FnMut(String) + Send)) -> Result<Ansible, In
             version,
         });
     }
-    let python = paths::on_path(&["python3"], &path).ok_or_else(|| InstallError::NoAnsible {
-        what: "ansible-playbook is not installed, and without python3 cvc cannot install it".into(),
-        hint: "install ansible-core 2.14 or newer, or Python 3.9 or newer".into(),
-    })?;
+    let python = paths::on_path(&["python3"], &path).ok_or_else(no_python)?;
     let pinned = pinned(&python).await?;
     let name = format!("ansible-{}", pinned.version);
     let environment = paths::cache().join(&name);
@@ -89,6 +86,38 @@ pub async fn ensure(note: &mut (dyn FnMut(String) + Send)) -> Result<Ansible, In
                 "remove {environment} and repeat the command, or install ansible-core with your package manager"
             ),
         }),
+    }
+}
+
+/// Says which one [`ensure`] would return or install, without installing anything.
+///
+/// # Errors
+/// When there is none and it cannot be installed; the error names what is missing.
+pub async fn look() -> Result<String, InstallError> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    if let Some(found) = paths::on_path(&["ansible-playbook"], &path)
+        && let Some(version) = version(&found).await.filter(|v| is_new(v))
+    {
+        return Ok(format!("ansible-core {version} at {found}"));
+    }
+    let python = paths::on_path(&["python3"], &path).ok_or_else(no_python)?;
+    let pinned = pinned(&python).await?;
+    let playbook = paths::cache()
+        .join(format!("ansible-{}", pinned.version))
+        .join("bin/ansible-playbook");
+    Ok(match version(&playbook).await {
+        Some(version) => format!("ansible-core {version} at {playbook}"),
+        None => format!(
+            "cvc will install ansible-core {} with {python}",
+            pinned.version
+        ),
+    })
+}
+
+fn no_python() -> InstallError {
+    InstallError::NoAnsible {
+        what: "ansible-playbook is not installed, and without python3 cvc cannot install it".into(),
+        hint: "install ansible-core 2.14 or newer, or Python 3.9 or newer".into(),
     }
 }
 

@@ -194,7 +194,7 @@ impl AgentHandle {
                 .close()
                 .await?;
         }
-        setting.clean(&setting.root).await
+        setting.clean_all().await
     }
 
     /// Cancels a job that is no longer needed.

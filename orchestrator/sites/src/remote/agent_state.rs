@@ -12,7 +12,12 @@ use std::collections::{BTreeMap, HashMap};
 use tokio::sync::Notify;
 
 /// Failures that may really be the end of the job, which takes ranks and nodes away one by one.
-pub(super) const DOUBTFUL: [Cause; 3] = [Cause::NodeLost, Cause::Launch, Cause::Application];
+pub(super) const DOUBTFUL: [Cause; 4] = [
+    Cause::NodeLost,
+    Cause::Launch,
+    Cause::Application,
+    Cause::EndedFromOutside,
+];
 
 /// How an attempt ended, from the agent.
 #[derive(Clone, Debug)]

@@ -25,6 +25,11 @@ const CLEAN_LIMIT: Duration = Duration::from_secs(1800);
 /// Gives a spool, whose path follows, another name beside it, and says which.
 const PUT_ASIDE: &str = "n=1; while [ -e \"$1.old-$n\" ]; do n=$((n+1)); done; mv \"$1\" \"$1.old-$n\" && echo \"$1.old-$n\"";
 
+/// Where the files are that runs copy, beside the spools: agents come and go meanwhile.
+pub(super) fn inputs_beside(root: &Utf8Path) -> Utf8PathBuf {
+    Utf8PathBuf::from(format!("{root}.inputs"))
+}
+
 /// What was found where a spool is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
@@ -145,27 +150,47 @@ impl Setting {
             .unwrap_or(1)
     }
 
+    /// Removes everything of this campaign there: its spools, and the files that its runs copied.
+    pub async fn clean_all(&self) -> Result<(), CampaignError> {
+        let copies_files = self
+            .orders
+            .context
+            .apps
+            .values()
+            .any(|app| !app.sources.is_empty());
+        if copies_files {
+            self.remove(&inputs_beside(&self.root)).await?;
+        }
+        self.clean(&self.root).await
+    }
+
     /// Removes a spool, and what agents that were killed left there. In a job Slurm has ended that.
     pub async fn clean(&self, root: &Utf8Path) -> Result<(), CampaignError> {
-        let program = self.program.as_str();
-        let commands: [&[&str]; 2] = [
-            &[program, "end", root.as_str()],
-            &["sh", "-c", REMOVE_SPOOL, "sh", root.as_str()],
-        ];
-        for argv in &commands[usize::from(self.slurm.is_some())..] {
-            let done = self.head_node.run(argv, CLEAN_LIMIT).await?;
-            if done.code != Some(0) {
-                let what = format!(
-                    "{root} on {}: {}",
-                    self.head_node.name(),
-                    done.stderr.trim()
-                );
-                return Err(CampaignError::Leftover {
-                    site: self.name.clone(),
-                    what,
-                });
-            }
+        if self.slurm.is_none() {
+            self.carry_out(&[self.program.as_str(), "end", root.as_str()], root)
+                .await?;
         }
-        Ok(())
+        self.remove(root).await
+    }
+
+    async fn remove(&self, directory: &Utf8Path) -> Result<(), CampaignError> {
+        let argv = ["sh", "-c", REMOVE_SPOOL, "sh", directory.as_str()];
+        self.carry_out(&argv, directory).await
+    }
+
+    /// Runs a command that removes something.
+    async fn carry_out(&self, argv: &[&str], what: &Utf8Path) -> Result<(), CampaignError> {
+        let done = self.head_node.run(argv, CLEAN_LIMIT).await?;
+        if done.code == Some(0) {
+            return Ok(());
+        }
+        Err(CampaignError::Leftover {
+            site: self.name.clone(),
+            what: format!(
+                "{what} on {}: {}",
+                self.head_node.name(),
+                done.stderr.trim()
+            ),
+        })
     }
 }

@@ -11,7 +11,7 @@ use crate::remote::{
     job_monitor::JobMonitor,
     machines::Machines,
     reach::Reach,
-    setting::Setting,
+    setting::{Setting, inputs_beside},
     submission::by_job,
 };
 
@@ -134,6 +134,34 @@ async fn put_program(
     };
     let digest = blake3::hash(&read).to_hex();
     let there = bin.join(format!("cvc-node-{}", &digest[..16]));
+    let sent = Sent {
+        from: program,
+        bytes: read.len() as u64,
+        called: "cvc-node",
+    };
+    put_file(site, head_node, &sent, &there, reporter).await?;
+    Ok(there)
+}
+
+/// A file that is put on the head node.
+struct Sent<'a> {
+    /// Where it is here.
+    from: &'a Utf8Path,
+    /// Its length.
+    bytes: u64,
+    /// What messages call it.
+    called: &'a str,
+}
+
+/// Puts a file on the head node, in a directory that is made, unless one of its length is there. It is called by its digest.
+async fn put_file(
+    site: &str,
+    head_node: &dyn HeadNode,
+    file: &Sent<'_>,
+    there: &Utf8Path,
+    reporter: &SiteReporter,
+) -> Result<(), CampaignError> {
+    let directory = there.parent().unwrap_or(there);
     let made = head_node
         .run(
             &[
@@ -141,9 +169,9 @@ async fn put_program(
                 "-c",
                 PREPARE_PROGRAM,
                 "sh",
-                bin.as_str(),
+                directory.as_str(),
                 there.as_str(),
-                &read.len().to_string(),
+                &file.bytes.to_string(),
             ],
             SHORT,
         )
@@ -151,7 +179,7 @@ async fn put_program(
     if made.code != Some(0) {
         let hint = "set `base` to a directory where you may write";
         let problem = format!(
-            "cannot make {bin} on {}: {}; {hint}",
+            "cannot make {directory} on {}: {}; {hint}",
             head_node.name(),
             made.stderr.trim()
         );
@@ -161,14 +189,41 @@ async fn put_program(
         });
     }
     if made.stdout.trim() != "there" {
-        reporter.note(format!("{site}: cvc-node to {}", head_node.name()));
+        reporter.note(format!("{site}: {} to {}", file.called, head_node.name()));
         head_node
-            .upload(program, &there, &mut |what| {
+            .upload(file.from, there, &mut |what| {
                 reporter.note(format!("{site}: {what}"))
             })
             .await?;
     }
-    Ok(there)
+    Ok(())
+}
+
+/// Puts the files there that input files of these points are copies of, each once; the context then names them by where they are there.
+async fn put_sources(
+    context: &mut SiteContext,
+    points: &[PlannedPoint],
+    head_node: &dyn HeadNode,
+    directory: &Utf8Path,
+    reporter: &SiteReporter,
+) -> Result<(), CampaignError> {
+    for (name, app) in &mut context.apps {
+        let is_used = points.iter().any(|planned| planned.point.app == *name);
+        for source in &mut app.sources {
+            let digest = source.blake3.get(..16).unwrap_or(&source.blake3);
+            let there = directory.join(digest);
+            if is_used {
+                let sent = Sent {
+                    from: &source.source,
+                    bytes: source.bytes,
+                    called: &source.path,
+                };
+                put_file(&context.name, head_node, &sent, &there, reporter).await?;
+            }
+            source.source = there;
+        }
+    }
+    Ok(())
 }
 
 impl Remote {
@@ -220,12 +275,12 @@ impl Remote {
     /// Connects to the head node and puts cvc there; no agent is started yet.
     async fn reach(opening: Opening) -> Result<Self, CampaignError> {
         let Opening {
-            context,
+            mut context,
             handed_over,
             points,
             dir,
             program,
-            only_close: _,
+            only_close,
             site_events,
             leases,
             machines,
@@ -261,6 +316,10 @@ impl Remote {
             &name,
         );
         let there = put_program(&name, &*head_node, &program, &base.join("bin"), &reporter).await?;
+        let inputs = inputs_beside(&root);
+        if !only_close {
+            put_sources(&mut context, &points, &*head_node, &inputs, &reporter).await?;
+        }
         let slurm = cluster
             .slurm
             .as_ref()
@@ -538,7 +597,7 @@ impl Remote {
             // its run is no longer needed
             AgentHandle::end_job(&self.setting, &job, "its run is no longer needed").await?;
         }
-        self.setting.clean(&self.setting.root).await
+        self.setting.clean_all().await
     }
 }
 

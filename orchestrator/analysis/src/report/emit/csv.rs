@@ -55,7 +55,10 @@ const OF_AGAINST: [&str; 12] = [
 /// Returns the names and contents of the files, one for each table.
 pub(super) fn files(report: &Report) -> Vec<(String, String)> {
     let shown = report.tables().filter(|t| !t.page_only);
-    shown.map(|t| (format!("{}.csv", t.id), table(t))).collect()
+    shown
+        .chain(&report.data_tables)
+        .map(|t| (format!("{}.csv", t.id), table(t)))
+        .collect()
 }
 
 /// Returns the name of the file with all records, if the report has one.

@@ -2,7 +2,7 @@
 
 use crate::report::{
     format::{Style, numeric, ratio, unit_beside},
-    model::{Against, Beside, Block, Cell, Mark, Report, Table},
+    model::{Against, Beside, Block, Cell, Confidence, Mark, Plot, Report, Table},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use cvc_core::visible::visible;
@@ -47,11 +47,32 @@ pub(super) fn page(report: &Report) -> Result<String, AnalysisError> {
             _ => None,
         });
     let is_large = tables.sum::<usize>() > MANY;
-    let block = |of: &Block| block(of, is_large);
+    let blocks = |of: &[Block]| -> Vec<Value> {
+        let is_plot = |at: Option<&Block>| matches!(at, Some(Block::Plot(_)));
+        let one = |(at, of_one): (usize, &Block)| {
+            let mut value = block(of_one, is_large);
+            // plots that follow each other share rows
+            let before = at.checked_sub(1).and_then(|at| of.get(at));
+            if is_plot(Some(of_one)) {
+                value["opens"] = json!(!is_plot(before));
+                value["closes"] = json!(!is_plot(of.get(at + 1)));
+            }
+            value
+        };
+        of.iter().enumerate().map(one).collect()
+    };
     let sections: Vec<Value> = report
         .sections
         .iter()
-        .map(|s| json!({ "id": s.id, "title": s.title, "blocks": s.blocks.iter().map(block).collect::<Vec<_>>() }))
+        .map(|s| {
+            // a table may have the name of its section; links to tables are the older ones
+            let id = if report.tables().any(|t| t.id == s.id) {
+                format!("section-{}", s.id)
+            } else {
+                s.id.to_owned()
+            };
+            json!({ "id": id, "title": s.title, "blocks": blocks(&s.blocks) })
+        })
         .collect();
     // The campaign's name appears only once.
     let name = Some(&report.campaign).filter(|name| **name != report.title);
@@ -81,7 +102,7 @@ fn policy(style: &str, script: &str) -> String {
 }
 
 fn block(block: &Block, is_large: bool) -> Value {
-    let of = |kind: &str, value: Value| json!({ "text": null, "warning": null, "pairs": null, "command": null, "table": null, "plot": null, kind: value });
+    let of = |kind: &str, value: Value| json!({ "text": null, "warning": null, "pairs": null, "command": null, "table": null, "plot": null, "opens": false, "closes": false, kind: value });
     match block {
         Block::Text { text } => of("text", json!(with_code(text))),
         Block::Warning { text } => of("warning", json!(with_code(text))),
@@ -97,10 +118,21 @@ fn block(block: &Block, is_large: bool) -> Value {
         Block::Plot(p) => of(
             "plot",
             json!({
-                "id": p.id, "title": p.title, "caption": p.caption, "width": p.width, "keys": p.keys, "panels": p.panels,
+                "id": p.id, "title": p.title, "caption": p.caption, "width": p.width, "panel": panel_width(p), "keys": p.keys, "panels": p.panels,
             }),
         ),
     }
+}
+
+/// The width of a panel in pixels, as its drawing says; all of a plot are alike.
+fn panel_width(plot: &Plot) -> u32 {
+    let width = plot
+        .panels
+        .first()
+        .and_then(|svg| svg.split_once(" width=\""))
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .and_then(|(width, _)| width.parse().ok());
+    width.unwrap_or(plot.width)
 }
 
 /// Escapes a text, and shows what stands between backticks as code.
@@ -165,7 +197,16 @@ fn table(table: &Table, is_large: bool) -> Value {
         .iter()
         .map(|n| json!({ "mark": n.mark, "text": n.text }))
         .collect();
-    json!({ "id": table.id, "title": table.title, "caption": caption, "folded": table.folded, "long": table.rows.len() > LONG, "columns": columns, "rows": rows, "notes": notes })
+    json!({ "id": table.id, "title": table.title, "caption": caption, "folded": table.folded, "long": table.rows.len() > LONG, "dense": dense(shown.len()), "columns": columns, "rows": rows, "notes": notes })
+}
+
+/// Returns the CSS class of a table by its number of columns: on paper nothing scrolls, so that many columns need small type.
+fn dense(columns: usize) -> &'static str {
+    match columns {
+        0..=8 => "",
+        9..=14 => "dense",
+        _ => "densest",
+    }
 }
 
 /// Returns the CSS class of a column: numbers are right-aligned, texts left-aligned, and long texts may break.
@@ -273,11 +314,15 @@ fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column:
 /// Writes a printed number, and below it the numbers to compare it with.
 fn write_against(out: &mut String, a: &Against, class: &str) {
     let mut more = String::new();
-    if !a.mark.symbol().is_empty() {
+    let symbol = a.symbol();
+    if !symbol.is_empty() {
+        let confidence = a
+            .confidence
+            .map(|c| format!(", confidence {}", c.word()))
+            .unwrap_or_default();
         more.push_str(&format!(
-            " <span class=\"mark\" aria-label=\"{}\">{}</span>",
+            " <span class=\"mark\" aria-label=\"{}{confidence}\">{symbol}</span>",
             a.mark.word(),
-            a.mark.symbol()
         ));
     }
     for note in &a.notes {
@@ -308,8 +353,14 @@ fn write_against(out: &mut String, a: &Against, class: &str) {
     if let Some(b) = &a.measured {
         beside("here", "\u{25cf}", b, None);
     }
-    let class = format!("{class} against {}", a.mark.word());
-    element(out, &class, &a.printed, &a.verdict, &a.printed, &more);
+    let unsure = match a.confidence {
+        Some(Confidence::Medium | Confidence::Low) => " unsure",
+        Some(Confidence::High) | None => "",
+    };
+    let class = format!("{class} against {}{unsure}", a.mark.word());
+    let anchor = a.anchor.as_deref().unwrap_or_default();
+    let texts = [&a.printed, &a.verdict, &a.printed].map(String::as_str);
+    named_element(out, anchor, &class, texts, &more);
 }
 
 /// Returns the second line of a cell.
@@ -323,6 +374,22 @@ fn below(text: &str) -> String {
 
 /// Writes a cell's element. `more` is markup, the rest is text.
 fn element(out: &mut String, class: &str, sort: &str, title: &str, text: &str, more: &str) {
+    named_element(out, "", class, [sort, title, text], more);
+}
+
+/// The same, with an identifier for links unless that is empty.
+fn named_element(
+    out: &mut String,
+    id: &str,
+    class: &str,
+    [sort, title, text]: [&str; 3],
+    more: &str,
+) {
+    let id = if id.is_empty() {
+        String::new()
+    } else {
+        format!(" id=\"{}\"", html_escape(id))
+    };
     let title = if title.is_empty() {
         String::new()
     } else {
@@ -330,7 +397,7 @@ fn element(out: &mut String, class: &str, sort: &str, title: &str, text: &str, m
     };
     let (sort, text) = (html_escape(sort), html_escape(text));
     out.push_str(&format!(
-        "<td class=\"{class}\" data-sort=\"{sort}\"{title}>{text}{more}</td>"
+        "<td{id} class=\"{class}\" data-sort=\"{sort}\"{title}>{text}{more}</td>"
     ));
 }
 

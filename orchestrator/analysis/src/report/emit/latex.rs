@@ -1,32 +1,49 @@
-//! The tables as LaTeX: a document of its own with `booktabs` and `longtable`, from which tables can be copied into a paper. Plots are left to
-//! the page.
+//! The tables as LaTeX: one file for each, to be read into a document of one's own with `\input`, and a document that reads all of them.
+//! Plots are left to the page.
 
 use crate::report::{
     format::{Style, numeric, plain, unit_beside},
-    model::{Block, Report, Table},
+    model::{Block, Cell, Mark, Report, Table},
+    slug,
 };
 
-/// Page and packages; A3, because tables with a dozen columns are wider than any other page.
+/// Page and packages of the document.
 const HEAD: &str = "\
 \\documentclass{article}
 \\usepackage[T1]{fontenc}
 \\usepackage[utf8]{inputenc}
-\\usepackage{textcomp}
-\\usepackage{amssymb}
-\\usepackage[a3paper,landscape,margin=12mm]{geometry}
-\\usepackage{booktabs}
-\\usepackage{longtable}
-\\usepackage{array}
-\\setlength{\\tabcolsep}{3pt}
-\\setlength{\\LTleft}{0pt}
+\\usepackage[a4paper,margin=20mm]{geometry}
+% what the tables need
+\\usepackage{booktabs,longtable,array,textcomp,amssymb}
+% what tables need that are wider than a portrait page
+\\usepackage{pdflscape}
 \\setlength{\\parindent}{0pt}
 \\setcounter{secnumdepth}{0}
 ";
 
-/// Characters per line of text on the page, in the small type of the tables.
-const LINE: usize = 230;
+/// Where the files of the tables are, beside the document.
+const TABLES: &str = "tables";
 
-pub(super) fn text(report: &Report) -> String {
+/// Characters of the small type of tables in a line of a portrait page, and of a landscape page.
+const PORTRAIT: f64 = 118.0;
+const LANDSCAPE: f64 = 180.0;
+
+/// The same of the smallest type.
+const LANDSCAPE_TINY: f64 = 236.0;
+
+/// Characters that the gap between two columns takes.
+const GAP: f64 = 1.7;
+
+/// How a table is set: which page suits it, in which type, and the widths of its columns as fractions of the line.
+#[derive(Debug, PartialEq)]
+struct Setting {
+    landscape: bool,
+    tiny: bool,
+    widths: Vec<f64>,
+}
+
+/// Returns the names and contents of the files: the document, and one for each table.
+pub(super) fn files(report: &Report) -> Vec<(String, String)> {
     let mut out = format!(
         "{HEAD}\\begin{{document}}\n\\section*{{{}}}\n",
         escape(&report.title)
@@ -36,6 +53,7 @@ pub(super) fn text(report: &Report) -> String {
         escape(report.kind.words()),
         escape(&report.campaign)
     ));
+    let mut files = Vec::new();
     for section in report
         .sections
         .iter()
@@ -60,16 +78,28 @@ pub(super) fn text(report: &Report) -> String {
                         out.push_str(&format!("\\texttt{{{}}}\\\\\n", escape(line)));
                     }
                 }
-                Block::Table(table) if !table.folded => write_table(&mut out, table),
+                Block::Table(table) if !table.folded => {
+                    let (landscape, text) = table_file(report, table);
+                    let name = format!("{TABLES}/{}", table.id);
+                    let input = format!("\\input{{{name}}}\n");
+                    out.push_str(&if landscape {
+                        format!("\n\\begin{{landscape}}\n{input}\\end{{landscape}}\n")
+                    } else {
+                        format!("\n{input}")
+                    });
+                    files.push((format!("{name}.tex"), text));
+                }
                 Block::Table(_) | Block::Plot(_) => {}
             }
         }
     }
     out.push_str("\n\\end{document}\n");
-    out
+    files.insert(0, ("report.tex".to_owned(), out));
+    files
 }
 
-fn write_table(out: &mut String, table: &Table) {
+/// Writes the file of a table; also returns whether it needs a landscape page.
+fn table_file(report: &Report, table: &Table) -> (bool, String) {
     let shown: Vec<usize> = (0..table.columns.len())
         .filter(|i| !table.columns[*i].data_only)
         .collect();
@@ -95,10 +125,10 @@ fn write_table(out: &mut String, table: &Table) {
             format!("{}{unit}", table.columns[*i].heading)
         })
         .collect();
-    let widths = widths(&heads, &cells);
+    let setting = setting(&heads, &cells);
     let columns: Vec<String> = shown
         .iter()
-        .zip(&widths)
+        .zip(&setting.widths)
         .map(|(i, width)| {
             let side = if numeric(table, *i) {
                 "raggedleft"
@@ -108,73 +138,148 @@ fn write_table(out: &mut String, table: &Table) {
             format!(">{{\\{side}\\arraybackslash}}p{{{width:.4}\\linewidth}}")
         })
         .collect();
+    let name = slug(&format!("{}-{}", report.campaign, table.id));
+    let mut out = String::from("% needs \\usepackage{booktabs,longtable,array,textcomp,amssymb}");
+    if setting.landscape {
+        out.push_str(
+            "\n% wider than a portrait page: \\usepackage{pdflscape}, and \\input it between \\begin{landscape} and \\end{landscape}",
+        );
+    }
+    let size = if setting.tiny { "tiny" } else { "scriptsize" };
     out.push_str(&format!(
-        "\n\\subsection{{{}}}\n{}\n\n{{\\scriptsize\n",
-        escape(&table.title),
-        escape(&table.caption)
-    ));
-    out.push_str(&format!(
-        "\\begin{{longtable}}{{{}}}\n\\toprule\n",
+        "\n\\begingroup\n\\{size}\n\\setlength{{\\tabcolsep}}{{3pt}}\n\\setlength{{\\LTcapwidth}}{{\\linewidth}}\n\
+         \\begin{{longtable}}{{{}}}\n",
         columns.concat()
     ));
-    line(out, &heads);
+    let title = escape(&table.title);
+    out.push_str(&format!(
+        "\\caption[{{{title}}}]{{{title}. {}}}\\label{{tab:{name}}}\\\\\n\\toprule\n",
+        escape(&table.caption)
+    ));
+    line(&mut out, &heads);
+    out.push_str(&format!(
+        "\\midrule\n\\endfirsthead\n\\multicolumn{{{}}}{{l}}{{\\emph{{continued}}}}\\\\\n\\toprule\n",
+        heads.len()
+    ));
+    line(&mut out, &heads);
     out.push_str("\\midrule\n\\endhead\n\\bottomrule\n\\endfoot\n");
     for row in &cells {
-        line(out, row);
+        line(&mut out, row);
     }
     out.push_str("\\end{longtable}\n");
+    if has_marks(table) {
+        let marks: Vec<String> = Mark::COMPARED
+            .iter()
+            .map(|m| format!("{} {}", escape(m.symbol()), escape(m.meaning())))
+            .collect();
+        out.push_str(&format!("\\noindent {}.\\par\n", marks.join("; ")));
+    }
     for note in &table.notes {
         out.push_str(&format!(
-            "{}: {}\n\n",
+            "\\noindent {}: {}\\par\n",
             escape(&note.mark),
             escape(&note.text)
         ));
     }
-    out.push_str("}\n");
+    out.push_str("\\endgroup\n");
+    (setting.landscape, out)
 }
 
-/// Returns the widths of the columns as fractions of the line: each as wide as its longest cell if all fit, else scaled down in proportion.
-fn widths(heads: &[String], cells: &[Vec<String>]) -> Vec<f64> {
-    let longest = |i: usize| {
-        cells
-            .iter()
-            .map(|row| row[i].chars().count())
-            .max()
-            .unwrap_or(0)
+/// Whether cells of a table have marks that need an explanation.
+fn has_marks(table: &Table) -> bool {
+    table
+        .rows
+        .iter()
+        .flatten()
+        .any(|c| matches!(c, Cell::Against { against } if against.mark != Mark::Label))
+}
+
+/// Characters of the longest word of a text.
+fn longest_word(text: &str) -> usize {
+    text.split(' ')
+        .map(|w| w.chars().count())
+        .max()
+        .unwrap_or(0)
+}
+
+/// Finds the page, the type and the widths for a table: portrait if its columns need not be squeezed much for it.
+fn setting(heads: &[String], cells: &[Vec<String>]) -> Setting {
+    let column = |i: usize, length: &dyn Fn(&str) -> usize| {
+        cells.iter().map(|row| length(&row[i])).max().unwrap_or(0)
     };
-    // a heading may break between words, and so may a long text
-    let wanted: Vec<f64> = (0..heads.len())
+    // a heading may break between words, and so may a long text; what is longer than that breaks anywhere
+    let natural: Vec<f64> = (0..heads.len())
         .map(|i| {
-            let word = heads[i]
-                .split(' ')
-                .map(|w| w.chars().count())
-                .max()
-                .unwrap_or(0);
-            (longest(i).clamp(3, 60).max(word) + 2) as f64 / LINE as f64
+            let longest = column(i, &|c| c.chars().count()).clamp(3, 60);
+            longest.max(longest_word(&heads[i])) as f64
         })
         .collect();
-    // the gaps between the columns take the rest
-    let space = 0.97 - 0.006 * heads.len() as f64;
-    let sum: f64 = wanted.iter().sum();
-    wanted
+    let least: Vec<f64> = (0..heads.len())
+        .map(|i| {
+            let word = column(i, &longest_word).max(longest_word(&heads[i]));
+            word.clamp(3, 16) as f64
+        })
+        .collect();
+    let gaps = GAP * heads.len() as f64;
+    let needs: f64 = least
         .iter()
-        .map(|w| if sum > space { w / sum * space } else { *w })
-        .collect()
+        .zip(&natural)
+        .map(|(l, n)| l + 0.3 * (n - l).max(0.0))
+        .sum();
+    let pages = [
+        (false, false, PORTRAIT),
+        (true, false, LANDSCAPE),
+        (true, true, LANDSCAPE_TINY),
+    ];
+    let (landscape, tiny, characters) = pages
+        .into_iter()
+        .find(|(.., characters)| needs + gaps <= *characters)
+        .unwrap_or((true, true, LANDSCAPE_TINY));
+    let space = characters - gaps;
+    let (of_natural, of_least) = (natural.iter().sum::<f64>(), least.iter().sum::<f64>());
+    let width = |(l, n): (&f64, &f64)| {
+        let characters_wide = if of_natural <= space {
+            *n
+        } else if of_least < space && of_natural > of_least {
+            l + (n - l) * (space - of_least) / (of_natural - of_least)
+        } else {
+            l * space / of_least
+        };
+        characters_wide / characters
+    };
+    Setting {
+        landscape,
+        tiny,
+        widths: least.iter().zip(&natural).map(width).collect(),
+    }
 }
 
 fn line(out: &mut String, cells: &[String]) {
     // LaTeX would take a bracket or a star after `\\` for its argument
     let guarded = |c: &String| {
+        let text = breakable(c);
         if c.starts_with(['[', '*']) {
-            format!("{{}}{}", escape(c))
+            format!("{{}}{text}")
         } else {
-            escape(c)
+            text
         }
     };
     out.push_str(&format!(
         "{} \\\\\n",
         cells.iter().map(guarded).collect::<Vec<_>>().join(" & ")
     ));
+}
+
+/// Escapes the text of a cell; long words may break behind a slash, a hyphen, an underscore or a dot.
+fn breakable(text: &str) -> String {
+    let word = |word: &str| {
+        if word.chars().count() <= 16 {
+            return escape(word);
+        }
+        let parts = word.split_inclusive(['/', '-', '_', '.']);
+        parts.map(escape).collect::<Vec<_>>().join("\\allowbreak{}")
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// Escapes text so that LaTeX reads it literally, in characters that its usual fonts have.
@@ -209,7 +314,7 @@ fn escape(text: &str) -> String {
 }
 
 /// The signs that reports use, with their LaTeX commands.
-const MATHS: [(char, &str); 30] = [
+const MATHS: [(char, &str); 33] = [
     ('\u{00a0}', "~"),
     ('·', "\\textperiodcentered{}"),
     ('×', "\\texttimes{}"),
@@ -240,11 +345,14 @@ const MATHS: [(char, &str); 30] = [
     ('✓', "\\checkmark{}"),
     ('✗', "$\\times$"),
     ('△', "$\\triangle$"),
+    ('▲', "$\\blacktriangle$"),
+    ('◇', "$\\diamond$"),
+    ('●', "$\\bullet$"),
 ];
 
 #[cfg(test)]
 mod tests {
-    use super::{escape, widths};
+    use super::{breakable, escape, setting};
 
     #[test]
     fn no_character_is_a_command() {
@@ -256,15 +364,44 @@ mod tests {
     }
 
     #[test]
-    fn columns_fit_on_the_page() {
-        let heads: Vec<String> = (0..20).map(|i| format!("heading {i}")).collect();
-        let cells = vec![vec!["x".repeat(80); 20]];
-        assert!(widths(&heads, &cells).iter().sum::<f64>() < 0.9);
-        assert!(
-            widths(&heads[..2], &[vec!["1".into(), "2".into()]])
-                .iter()
-                .sum::<f64>()
-                < 0.2
+    fn signs_of_papers_are_known() {
+        let signs = crate::report::model::Mark::COMPARED.map(|m| escape(m.symbol()));
+        for text in signs.into_iter().chain([escape("◇ ● ▲ △")]) {
+            assert!(!text.contains("[U+"), "{text}");
+        }
+    }
+
+    #[test]
+    fn long_words_break_and_short_ones_do_not() {
+        assert_eq!(
+            breakable("a_b runs/a/very-long-path"),
+            "a\\_b runs/\\allowbreak{}a/\\allowbreak{}very-\\allowbreak{}long-\\allowbreak{}path"
         );
+    }
+
+    #[test]
+    fn a_small_table_stands_on_a_portrait_page_and_a_wide_one_on_a_landscape_page() {
+        let small = setting(
+            &["a".into(), "b".into()],
+            &[vec!["1".into(), "2".into()], vec!["10".into(), "20".into()]],
+        );
+        assert!(!small.landscape && small.widths.iter().sum::<f64>() < 0.2);
+        let of = |columns: usize, cell: &str| {
+            let heads: Vec<String> = (0..columns).map(|i| format!("heading {i}")).collect();
+            setting(&heads, &[vec![cell.to_owned(); columns]])
+        };
+        for (columns, cell) in [
+            (12, "12.34 (+1.23 %)"),
+            (20, "12.34"),
+            (20, &"x".repeat(80)),
+            (40, "1234.5"),
+        ] {
+            let set = of(columns, cell);
+            assert!(set.widths.iter().sum::<f64>() <= 1.0, "{set:?}");
+        }
+        assert!(!of(11, "12.34").landscape);
+        let wide = of(14, "12.34 (+1.23 %)");
+        assert!(wide.landscape && !wide.tiny, "{wide:?}");
+        assert!(of(20, &"x".repeat(80)).tiny);
     }
 }

@@ -29,7 +29,7 @@ pub fn write_all(
                 .collect(),
             Format::Json => vec![("report.json".to_owned(), json::text(report)?)],
             Format::Markdown => vec![("report.md".to_owned(), markdown::text(report))],
-            Format::Latex => vec![("report.tex".to_owned(), latex::text(report))],
+            Format::Latex => latex::files(report),
         };
         for (name, text) in files {
             let path = dir.join(name);

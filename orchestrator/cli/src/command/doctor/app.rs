@@ -1,6 +1,6 @@
 //! `cvc doctor --app NAME`: runs the smallest workload of a descriptor with each MPI library, and says of each of its parts whether it fits.
 
-use super::temporary::{self, Carried, Limits, OPENING, name_of, read_records, toml_key};
+use crate::command::temporary::{self, Carried, Limits, OPENING, name_of, read_records, toml_key};
 use crate::{
     args::{DoctorArgs, Where},
     exit_status::ExitStatus,

@@ -6,7 +6,8 @@ use crate::{
     output,
     text::{paragraph, table},
 };
-use cvc_controller::doctor::{self, Check, State};
+use cvc_controller::doctor::{self, Check, Here, State};
+use cvc_controller::runner::Options;
 use cvc_core::campaign::Spec;
 use indexmap::IndexMap;
 use std::{io::Write, time::Duration};
@@ -15,13 +16,18 @@ use std::{io::Write, time::Duration};
 pub(super) type Clusters = IndexMap<String, Vec<Check>>;
 
 /// Checks every cluster of a campaign and reports its progress meanwhile.
-pub(super) async fn examine(spec: &Spec) -> Clusters {
+pub(super) async fn examine(spec: &Spec, base: &Options) -> Clusters {
+    let here = Here {
+        base: spec.directory().to_owned(),
+        node_program: base.node_program.clone(),
+        clouds: base.clouds.clone(),
+    };
     let mut clusters = Clusters::new();
     for (name, site) in spec.sites.iter().filter(|(_, site)| site.cluster.is_some()) {
         let bar = output::bar();
         bar.set_template("{spinner} {msg}");
         bar.tick_every(Duration::from_millis(100));
-        let checks = doctor::examine(name, site, spec.directory(), &mut |what| {
+        let checks = doctor::examine(name, site, &here, &mut |what| {
             bar.set_message(&format!("{name}: {what}"))
         })
         .await;
@@ -70,21 +76,24 @@ pub(super) fn show(out: &mut impl Write, clusters: &Clusters) -> std::io::Result
             ]);
         }
         writeln!(out, "{}", found.trim_fmt())?;
-        let fixed: Vec<&Check> = checks.iter().filter(|c| !c.hint.is_empty()).collect();
+        // what was found stands above; a remedy of several things or hosts stands once
+        let mut fixed: IndexMap<&str, Vec<String>> = IndexMap::new();
+        for check in checks.iter().filter(|c| !c.hint.is_empty()) {
+            let of = match &check.host {
+                Some(host) => format!("{} ({host})", check.what),
+                None => check.what.clone(),
+            };
+            fixed.entry(&check.hint).or_default().push(of);
+        }
         if !fixed.is_empty() {
             writeln!(out, "\nhow to fix it:")?;
         }
-        for check in fixed {
-            let host = check
-                .host
-                .as_ref()
-                .map(|h| format!(", {h}"))
-                .unwrap_or_default();
+        for (hint, of) in fixed {
             writeln!(
                 out,
                 "{}\n{}",
-                paragraph("  ", &format!("{}{host}: {}", check.what, check.found)),
-                paragraph("    ", &format!("hint: {}", check.hint))
+                paragraph("  ", &of.join(", ")),
+                paragraph("    ", &format!("hint: {hint}"))
             )?;
         }
     }

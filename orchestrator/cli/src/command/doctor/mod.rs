@@ -4,14 +4,13 @@ mod app;
 mod cluster;
 mod hazards;
 mod probe;
-mod temporary;
 mod verdict;
 
 use crate::{
-    args::{DoctorArgs, SiteOf},
+    args::{DoctorArgs, SiteOf, Where},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::runtime,
+    machine::{machine, runtime},
     output,
     text::{paragraph, table},
 };
@@ -113,7 +112,11 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     if args.probe {
         return runtime.block_on(try_checkpoints(&spec, args.json));
     }
-    let clusters = runtime.block_on(cluster::examine(&spec));
+    let base = machine(&Where {
+        campaigns: "campaigns".into(),
+    })
+    .options()?;
+    let clusters = runtime.block_on(cluster::examine(&spec, &base));
     let is_cluster_alone = site.is_some() && !clusters.is_empty();
     if is_cluster_alone {
         return cluster::show_alone(&clusters, args.json);
@@ -170,6 +173,12 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
         } else {
             "known hazards, and what cvc does about each where it applies"
         };
+        if !args.hazards {
+            let ids: Vec<&str> = hazards.iter().map(|quirk| quirk.id.as_str()).collect();
+            let line = format!("{whose} (--hazards shows it): {}", ids.join(", "));
+            writeln!(out, "\n{}", paragraph("", &line))?;
+            return Ok(status);
+        }
         writeln!(out, "\n{whose}:")?;
     }
     for quirk in hazards {

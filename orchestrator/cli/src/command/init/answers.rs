@@ -1,5 +1,6 @@
 //! What a new campaign is to be: the answers, and what follows from them.
 
+use super::own::OwnProgram;
 use crate::args::{InitSite, Measure};
 use cvc_core::app::{LoadedApp, descriptor::Counts};
 
@@ -39,16 +40,6 @@ impl Place {
             Self::Ec2 { .. } => InitSite::Ec2,
         }
     }
-}
-
-/// A program of the user's own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnProgram {
-    /// Name of its descriptor.
-    pub name: String,
-    /// Its directory and file name.
-    pub directory: String,
-    pub file: String,
 }
 
 /// Everything that a campaign file is written from.
@@ -100,11 +91,9 @@ impl Answers {
 
     /// Whether every program prints the steps that it has reached.
     pub fn tells_steps(&self) -> bool {
-        self.own.is_none()
-            && self
-                .apps
-                .iter()
-                .all(|app| app.descriptor.progress.is_some())
+        self.apps
+            .iter()
+            .all(|app| app.descriptor.progress.is_some())
     }
 }
 

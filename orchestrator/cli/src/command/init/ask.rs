@@ -1,6 +1,8 @@
 //! Gets answers: from options, from a terminal, or from defaults.
 
-use crate::{exit_status::ExitStatus, failure::Failure, output::note};
+use crate::{
+    exit_status::ExitStatus, failure::Failure, machine::runtime, output::note, text::paragraph,
+};
 use std::io::IsTerminal;
 
 /// Where answers come from that no option gives.
@@ -45,6 +47,11 @@ impl Asker {
         }
     }
 
+    /// Whether the user is asked.
+    pub fn is_terminal(&self) -> bool {
+        self.source == Source::Terminal
+    }
+
     /// The answer to a question that no option has answered; `None` if nobody may answer it. An answer on a terminal that `parse` refuses
     /// is asked for again.
     ///
@@ -71,16 +78,14 @@ impl Asker {
             .map(|d| format!(" [{d}]"))
             .unwrap_or_default();
         loop {
-            note(format_args!("{}{default}", question.text));
-            let mut line = String::new();
-            let read = std::io::stdin().read_line(&mut line).unwrap_or(0);
-            if read == 0 {
+            note(paragraph("", &format!("{}{default}", question.text)));
+            let Some(line) = read_line()? else {
                 return Err(Failure::Other {
                     status: ExitStatus::Interrupted,
                     message: "the answers ended: nothing was written".into(),
                     hint: None,
                 });
-            }
+            };
             let answer = match (line.trim(), &question.default) {
                 ("", Some(default)) => default.as_str(),
                 ("", None) => continue,
@@ -89,10 +94,10 @@ impl Asker {
             match parse(answer) {
                 Ok(value) => return Ok(Some(value)),
                 Err(Failure::Other { message, hint, .. }) => {
-                    note(format_args!(
-                        "{message}{}",
-                        hint.map(|h| format!("\n  hint: {h}")).unwrap_or_default()
-                    ));
+                    note(paragraph("", &message));
+                    if let Some(hint) = hint {
+                        note(paragraph("  ", &format!("hint: {hint}")));
+                    }
                 }
                 Err(other) => return Err(other),
             }
@@ -121,5 +126,32 @@ impl Asker {
             ),
             hint: Some(hint.into()),
         })
+    }
+}
+
+/// Reads a line; `None` at the end of the input, and after Ctrl-C, which no longer ends the program once it has been listened to.
+fn read_line() -> Result<Option<String>, Failure> {
+    let (send, line) = tokio::sync::oneshot::channel();
+    // a thread that still waits for a line when the program ends ends with it
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().read_line(&mut line).unwrap_or(0);
+        // nobody may wait for it any more
+        let _ = send.send((read > 0).then_some(line));
+    });
+    Ok(runtime()?.block_on(async {
+        tokio::select! {
+            line = line => line.ok().flatten(),
+            _ = tokio::signal::ctrl_c() => None,
+        }
+    }))
+}
+
+/// An error of what was typed.
+pub fn wrong(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+    Failure::Other {
+        status: ExitStatus::Usage,
+        message: message.into(),
+        hint: Some(hint.into()),
     }
 }

@@ -2,17 +2,20 @@
 
 mod answers;
 mod ask;
+mod own;
 mod text;
+mod trial;
 
 use crate::{
     args::{InitArgs, InitSite, Measure},
     exit_status::ExitStatus,
     failure::Failure,
     machine::runtime,
-    output::tell,
+    output::{note, tell},
+    text::paragraph,
 };
-use answers::{Answers, OwnProgram, Place, choose_counts, describe_counts, is_legal};
-use ask::{Asker, Question};
+use answers::{Answers, Place, choose_counts, describe_counts, is_legal};
+use ask::{Asker, Question, wrong};
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::ValueEnum;
 use cvc_core::app::{self, LoadedApp};
@@ -23,6 +26,7 @@ use cvc_core::store::{StoreError, write_whole};
 use cvc_core::units::counted;
 use cvc_engine::attempt::Readiness;
 use cvc_session::ask_sites;
+use own::OwnProgram;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 /// The libraries that a site has without further keys.
@@ -48,6 +52,12 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
         return Ok(ExitStatus::Done);
     }
     refuse_existing(&args.file, args.force)?;
+    if args.try_it && args.site.is_some_and(|site| site != InitSite::Local) {
+        return Err(wrong(
+            "--try runs the program on this machine, and the campaign runs elsewhere",
+            "leave --try out, and try the descriptor there with a campaign of one point",
+        ));
+    }
     let here = look_around()?;
     let Some(answers) = gather(args, &mut apps, &here)? else {
         return Err(wrong(
@@ -56,28 +66,19 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
         ));
     };
     let text = text::write_campaign(&answers);
-    let descriptor = answers.own.as_ref().map(|own| {
-        (
-            apps.directory.join(format!("{}.toml", own.name)),
-            text::write_descriptor(own),
-        )
-    });
-    if let Some((path, _)) = &descriptor {
-        refuse_existing(path, args.force)?;
-    }
-    let (spec, plan) = check(
-        &text,
-        descriptor
-            .as_ref()
-            .map(|(path, text)| (path.as_path(), text.as_str())),
-        &apps,
-    )?;
-    if let Some((path, text)) = &descriptor {
+    let (spec, plan) = check(&text, answers.own.as_ref(), &apps)?;
+    if let Some(own) = &answers.own {
         fs::create_dir_all(&apps.directory).map_err(StoreError::io("make", &apps.directory))?;
-        write_whole(path, text.as_bytes())?;
-        tell(format_args!(
-            "wrote {path}: look at its success pattern before you trust a run"
-        ));
+        let path = apps.descriptor_of(own);
+        // relative paths in it are from where it really is
+        let real = apps.directory.canonicalize_utf8().ok();
+        let text = text::write_descriptor(own, real.as_deref());
+        write_whole(&path, text.as_bytes())?;
+        let about = match &own.told.success {
+            Some(found) if found.verifies => format!("a run succeeds by the line `{}`", found.line),
+            Some(_) | None => "look at its success pattern before you trust a run".to_owned(),
+        };
+        tell(paragraph("", &format!("wrote {path}: {about}")));
     }
     write_whole(&args.file, text.as_bytes())?;
     tell(format_args!(
@@ -89,14 +90,6 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
     tell_what_is_missing(&spec, &plan, &answers, &here)?;
     tell(format_args!("next: cvc plan {}", args.file));
     Ok(ExitStatus::Done)
-}
-
-fn wrong(message: impl Into<String>, hint: impl Into<String>) -> Failure {
-    Failure::Other {
-        status: ExitStatus::Usage,
-        message: message.into(),
-        hint: Some(hint.into()),
-    }
 }
 
 fn refuse_existing(path: &Utf8Path, force: bool) -> Result<(), Failure> {
@@ -130,6 +123,11 @@ impl Apps {
             directory,
             dirs,
         })
+    }
+
+    /// Where the descriptor of a program of the user's own is written.
+    fn descriptor_of(&self, own: &OwnProgram) -> Utf8PathBuf {
+        self.directory.join(format!("{}.toml", own.name))
     }
 
     fn load(&self, name: &str) -> Result<LoadedApp, Failure> {
@@ -199,26 +197,59 @@ fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Answer
         Some(args.measure.clone())
     };
     let place = place(args, &mut asker)?;
-    let own = args.program.as_deref().map(own_program).transpose()?;
-    let loaded = match &own {
-        Some(own) => Some(vec![load_own(own)?]),
+    let mut typed_args = args.args.clone();
+    let chosen = match &args.program {
+        Some(path) => Some(Chosen::Own(OwnProgram::at(path)?)),
         None if args.app.is_empty() => {
             let question = Question {
-                text: "Which programs? Names of applications (`cvc init --app list`), or --program for one of your own",
+                text: "Which program? The path of one of your own, as in ./solver, or names of applications, which `cvc init --app list` lists",
                 option: "--app or --program",
                 default: Some("kernel-stencil".into()),
                 decides: true,
             };
             asker.ask(&question, |text| {
-                words(text).iter().map(|name| apps.load(name)).collect()
+                if own::is_path(text, &apps.names) {
+                    return choose_program(text);
+                }
+                let loaded: Result<Vec<LoadedApp>, Failure> =
+                    words(text).iter().map(|name| apps.load(name)).collect();
+                Ok(Chosen::Apps(loaded?))
             })?
         }
-        None => Some(
+        None => Some(Chosen::Apps(
             args.app
                 .iter()
                 .map(|name| apps.load(name))
                 .collect::<Result<_, _>>()?,
-        ),
+        )),
+    };
+    let (own, loaded) = match chosen {
+        Some(Chosen::Own(mut own)) => {
+            refuse_existing(&apps.descriptor_of(&own), args.force)?;
+            own.tell_library();
+            if !own.args.is_empty() {
+                // typed behind its name
+                typed_args = Some(own.typed_args());
+            }
+            own.ask(&mut asker, typed_args.as_deref(), &args.input)?;
+            let loaded = load_own(&own)?;
+            (Some(own), Some(vec![loaded]))
+        }
+        Some(Chosen::Apps(loaded)) => {
+            let of_own = [
+                ("--args", args.args.is_some()),
+                ("--input", !args.input.is_empty()),
+                ("--try", args.try_it),
+            ];
+            if let Some((option, _)) = of_own.into_iter().find(|(_, given)| *given) {
+                return Err(wrong(
+                    format!("{option} is for a program of your own"),
+                    format!("add --program, or leave {option} out"),
+                ));
+            }
+            (None, Some(loaded))
+        }
+        None => (None, None),
     };
     if own.is_none()
         && loaded
@@ -236,7 +267,7 @@ fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Answer
         return Ok(None);
     };
     let mut answers = Answers {
-        name: args.file.file_stem().unwrap_or_default().to_lowercase(),
+        name: campaign_name(&args.file, own.as_ref()),
         measures,
         place,
         apps: loaded,
@@ -253,7 +284,95 @@ fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Answer
     answers.processes = processes(args, &mut asker, &answers)?;
     answers.mpi = libraries(args, &mut asker, &answers, here)?;
     asker.finish()?;
+    try_own(args, &mut asker, &mut answers, here)?;
     Ok(Some(answers))
+}
+
+/// What the campaign runs.
+enum Chosen {
+    Own(OwnProgram),
+    Apps(Vec<LoadedApp>),
+}
+
+/// A program by its path; also with its arguments behind it.
+fn choose_program(text: &str) -> Result<Chosen, Failure> {
+    let whole = OwnProgram::at(text.into());
+    let mut words = match (&whole, cvc_core::words::split(text)) {
+        (Err(_), Ok(words)) if words.len() > 1 => words.into_iter(),
+        _ => return whole.map(Chosen::Own),
+    };
+    let path = words.next().unwrap_or_default();
+    let mut own = OwnProgram::at(path.as_str().into())?;
+    own.args = words.collect();
+    Ok(Chosen::Own(own))
+}
+
+/// Fewest processes of a trial run, where they are among those of the campaign: a program that needs several shows it.
+const TRIED_PROCESSES: u32 = 2;
+
+/// Runs the user's program once, if that is wanted and possible, and takes over what it tells.
+fn try_own(
+    args: &InitArgs,
+    asker: &mut Asker,
+    answers: &mut Answers,
+    here: &Here,
+) -> Result<(), Failure> {
+    let Some(own) = &mut answers.own else {
+        return Ok(());
+    };
+    let counts = &answers.processes;
+    let processes = counts
+        .iter()
+        .find(|count| **count >= TRIED_PROCESSES)
+        .or(counts.last())
+        .copied()
+        .unwrap_or(1);
+    let mpi = answers.mpi.iter().find(|mpi| here.mpi.contains(mpi));
+    let is_wanted = answers.place == Place::Local && !args.no_try;
+    let Some(mpi) = mpi.filter(|_| is_wanted).cloned() else {
+        if args.try_it {
+            return Err(wrong(
+                format!(
+                    "--try: the library of this campaign is not here: {}",
+                    answers.mpi.join(", ")
+                ),
+                "`cvc doctor` tells what is missing; or leave --try out",
+            ));
+        }
+        return Ok(());
+    };
+    let question = format!(
+        "Run {} once now, with {processes} processes and for {} s at most, to learn how it shows success and steps?",
+        own.file,
+        trial::LIMIT_S
+    );
+    if !args.try_it && !(asker.is_terminal() && trial::yes(asker, &question)?) {
+        return Ok(());
+    }
+    let how = trial::How {
+        mpi: &mpi,
+        processes,
+    };
+    trial::learn_from_a_run(own, how, asker)?;
+    answers.apps = vec![load_own(own)?];
+    Ok(())
+}
+
+/// The name of a campaign: that of its file; where that says nothing, of the program or the directory.
+fn campaign_name(file: &Utf8Path, own: Option<&OwnProgram>) -> String {
+    let stem = file.file_stem().unwrap_or_default().to_lowercase();
+    if stem != "campaign" {
+        return stem;
+    }
+    let directory = || {
+        let parent = file.parent().filter(|p| !p.as_str().is_empty());
+        let directory = parent.unwrap_or(Utf8Path::new(".")).canonicalize_utf8();
+        directory.ok()?.file_name().map(own::plain)
+    };
+    own.map(OwnProgram::plain_name)
+        .or_else(directory)
+        .filter(|name| !name.is_empty())
+        .unwrap_or(stem)
 }
 
 /// The value that a word of an option stands for.
@@ -393,36 +512,11 @@ fn nodes(args: &InitArgs, asker: &mut Asker) -> Result<Option<u32>, Failure> {
     }
 }
 
-/// A program of the user's own, by its path.
-fn own_program(path: &Utf8Path) -> Result<OwnProgram, Failure> {
-    let whole = path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
-    let (Some(file), Some(directory)) = (
-        whole.file_name(),
-        whole.parent().filter(|p| p.is_absolute()),
-    ) else {
-        return Err(wrong(
-            format!("--program: {path} is not there"),
-            "give the path of a program; an absolute one if it is only on other machines",
-        ));
-    };
-    let stem: String = file
-        .to_lowercase()
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .collect();
-    let name = format!("own-{}", stem.trim_matches('-'));
-    Ok(OwnProgram {
-        name,
-        directory: directory.to_string(),
-        file: file.to_owned(),
-    })
-}
-
 /// The descriptor of a program of the user's own, as it will be read.
 fn load_own(own: &OwnProgram) -> Result<LoadedApp, Failure> {
     let scratch = Scratch::new()?;
     let path = scratch.0.join(format!("{}.toml", own.name));
-    fs::write(&path, text::write_descriptor(own)).map_err(StoreError::io("write", &path))?;
+    fs::write(&path, text::write_descriptor(own, None)).map_err(StoreError::io("write", &path))?;
     Ok(app::load::load(path.as_std_path())?)
 }
 
@@ -661,8 +755,25 @@ fn libraries(
             Ok(once)
         }
     };
+    let linked = answers.own.as_ref().and_then(OwnProgram::library);
     if !args.mpi.is_empty() {
-        return parse(args.mpi.clone());
+        let given = parse(args.mpi.clone())?;
+        if let (Some(linked), Some(own)) = (linked, &answers.own)
+            && given.iter().any(|mpi| mpi != linked)
+        {
+            note(paragraph(
+                "",
+                &format!(
+                    "--mpi names another library than {linked}, with which {} is linked: its runs will fail, unless the program is in a directory of its own for each library (docs/applications.md)",
+                    own.file
+                ),
+            ));
+        }
+        return Ok(given);
+    }
+    // the program itself has answered
+    if let Some(linked) = linked {
+        return Ok(vec![linked.to_owned()]);
     }
     let default = match &answers.place {
         // a program of one's own was compiled with one of them
@@ -690,16 +801,13 @@ fn libraries(
 }
 
 /// Loads and plans what is to be written, as `cvc plan` will.
-fn check(
-    text: &str,
-    descriptor: Option<(&Utf8Path, &str)>,
-    apps: &Apps,
-) -> Result<(Spec, Plan), Failure> {
+fn check(text: &str, own: Option<&OwnProgram>, apps: &Apps) -> Result<(Spec, Plan), Failure> {
     let scratch = Scratch::new()?;
     let mut dirs = apps.dirs.clone();
-    if let Some((path, text)) = descriptor {
-        let tried = scratch.0.join(path.file_name().unwrap_or_default());
-        fs::write(&tried, text).map_err(StoreError::io("write", &tried))?;
+    if let Some(own) = own {
+        let tried = scratch.0.join(format!("{}.toml", own.name));
+        fs::write(&tried, text::write_descriptor(own, None))
+            .map_err(StoreError::io("write", &tried))?;
         dirs.insert(0, scratch.0.clone().into_std_path_buf());
     }
     let spec = campaign::load_text(scratch.0.join("campaign.toml").as_std_path(), text, &dirs)
@@ -752,11 +860,14 @@ fn tell_what_is_missing(
         return Ok(());
     }
     if !here.has_dmtcp {
-        tell(if answers.uses_dmtcp() {
-            "DMTCP was not found: until it is installed, nothing is checkpointed, and these points are skipped (docs/dmtcp.md)"
-        } else {
-            "DMTCP was not found: the programs write their own checkpoints (docs/dmtcp.md)"
-        });
+        tell(paragraph(
+            "",
+            if answers.uses_dmtcp() {
+                "DMTCP was not found: until it is installed, nothing is checkpointed, and these points are skipped (docs/dmtcp.md)"
+            } else {
+                "DMTCP was not found: the programs write their own checkpoints (docs/dmtcp.md)"
+            },
+        ));
     }
     let sites = runtime()?.block_on(ask_sites(spec, |_| Readiness::Look, |_| ()));
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
@@ -769,9 +880,10 @@ fn tell_what_is_missing(
         }
     }
     for (reason, points) in reasons {
-        tell(format_args!(
-            "cannot run yet, {}: {reason}",
-            counted(points, "point")
+        let points = counted(points, "point");
+        tell(paragraph(
+            "",
+            &format!("cannot run yet, {points}: {reason}"),
         ));
     }
     Ok(())

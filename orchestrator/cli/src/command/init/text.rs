@@ -1,8 +1,17 @@
 //! The text of a new campaign file and of the descriptor of a program, with comments that teach.
 
-use super::answers::{Answers, OwnProgram, Place, spread};
+use super::{
+    answers::{Answers, Place, spread},
+    own::{OwnProgram, Tried},
+};
 use crate::args::Measure;
+use camino::Utf8Path;
 use std::fmt::Write;
+
+/// The success pattern of a program of which nothing is known.
+pub const ANY_OUTPUT: &str = r"\S";
+/// Shorter runs get a checkpoint in their middle, seconds.
+const SHORT_S: f64 = 10.0;
 
 /// Column of comments.
 const COMMENTS_AT: usize = 34;
@@ -297,17 +306,34 @@ fn write_matrix(answers: &Answers, line: &mut impl FnMut(std::fmt::Arguments<'_>
 }
 
 /// When DMTCP takes the checkpoint.
-fn moment(answers: &Answers) -> &'static str {
+fn moment(answers: &Answers) -> String {
+    let told = answers.own.as_ref().map(|own| &own.told);
+    let steps = told
+        .and_then(|told| told.step.as_ref())
+        .map_or(&[][..], |step| &step.steps);
+    let middle = steps
+        .get(steps.len().saturating_sub(1) / 2)
+        .filter(|s| **s > 0);
+    let tried = told
+        .and_then(|told| told.tried.as_ref())
+        .filter(|t| t.ended);
     match (answers.tells_steps(), answers.runs_on()) {
         (true, false) => {
-            "moment = \"size-only\"             # after the first step; then the run is killed, which saves its time"
+            "moment = \"size-only\"             # after the first step; then the run is killed, which saves its time".into()
         }
-        (true, true) => {
-            "moment = { after_step = 1 }      # by the program's own output; or { at_s = 5 }"
-        }
-        (false, _) => {
-            "moment = { at_s = 5 }            # seconds after the program began to compute: well before its end"
-        }
+        (true, true) => match middle {
+            Some(step) => format!(
+                "moment = {{ after_step = {step} }}   # about the middle of the steps that the trial run printed; or {{ at_s = 5 }}"
+            ),
+            None => "moment = { after_step = 1 }      # by the program's own output; or { at_s = 5 }".into(),
+        },
+        (false, _) => match tried.filter(|tried| (0.1..SHORT_S).contains(&tried.wall_s)) {
+            Some(tried) => format!(
+                "moment = {{ at_s = {:.1} }}   # seconds after the program began to compute: about half of the trial run",
+                (tried.wall_s / 2.0).max(0.1)
+            ),
+            None => "moment = { at_s = 5 }            # seconds after the program began to compute: well before its end".into(),
+        },
     }
 }
 
@@ -333,23 +359,173 @@ fn describe(answers: &Answers) -> String {
     )
 }
 
-/// The descriptor of a program of the user's own.
-pub fn write_descriptor(own: &OwnProgram) -> String {
-    format!(
+/// A regular expression as TOML takes it best: in single quotes, where nothing is escaped.
+fn pattern(text: &str) -> String {
+    if text.contains('\'') || text.chars().any(char::is_control) {
+        quoted(text)
+    } else {
+        format!("'{text}'")
+    }
+}
+
+/// Text in a comment: on one line, in back quotes.
+fn line_of(text: &str) -> String {
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    format!("`{text}`")
+}
+
+/// Where what a descriptor says was learned.
+fn from_trial(tried: &Tried) -> String {
+    let library = match tried.mpi.as_str() {
+        "mpich" => "MPICH",
+        "openmpi" => "Open MPI",
+        other => other,
+    };
+    let processes = match tried.processes {
+        1 => "1 process".to_owned(),
+        n => format!("{n} processes"),
+    };
+    format!("a trial run of {} with {processes} and {library}", tried.on)
+}
+
+/// A path as it is written in a descriptor below `directory`: relative to it if it lies in the directory above.
+fn shown_from(directory: Option<&Utf8Path>, path: &Utf8Path) -> String {
+    directory
+        .and_then(Utf8Path::parent)
+        .and_then(|above| path.strip_prefix(above).ok())
+        .map_or_else(|| path.to_string(), |below| format!("../{below}"))
+}
+
+/// The descriptor of a program of the user's own. `directory`, absolute, is where it is going to be; `None` writes whole paths.
+pub fn write_descriptor(own: &OwnProgram, directory: Option<&Utf8Path>) -> String {
+    let told = &own.told;
+    let mut text = format!(
         "# Written by `cvc init`: tell cvc what it should know of your program. All keys: docs/applications.md.\n\
-         schema = 1\nname = {name}\ntitle = {title}\n\n\
-         [program]\nnames = [{file}]\ninstall = {install}\n\n\
-         [command]\nargs = []                        # what follows the program's name\n\n\
-         [processes]\nrule = \"any\"                     # any, square, power-of-two, near-square, cube\n\n\
-         [workloads.any]                  # several sizes: one table each, with `vars` for args\ntitle = \"as it is\"\n\
-         # core_s = 60.0                  # seconds on one core, for the plan\n# data_mib = 100.0               # memory of all processes, for the plan\n\n\
-         [success]\n# Exit code 0 is not enough. Better: a line that the program prints when its result is right.\npattern = '\\S'\n\
-         forbid = 'MPI_ABORT|MPI_Abort|[Ss]egmentation fault'\n\n\
-         # [progress]                     # with it, checkpoints can be taken after a step: moment = {{ after_step = 1 }}\n\
-         # step = '^Time step\\s+(\\d+)'\n",
-        name = quoted(&own.name),
-        title = quoted(&own.file),
-        file = quoted(&own.file),
-        install = quoted(&format!("your own program, expected in {}", own.directory)),
-    )
+         schema = 1\nname = {}\ntitle = {}\n\n[program]\nnames = [{}]\ninstall = {}\n\n",
+        quoted(&own.name),
+        quoted(&own.file),
+        quoted(&own.file),
+        quoted(&format!("your own program, expected in {}", own.directory)),
+    );
+    let mut line = |args: std::fmt::Arguments<'_>| {
+        // writing to a string does not fail
+        let _ = writeln!(text, "{args}");
+    };
+    let args = own.arguments();
+    line(format_args!("[command]"));
+    line(format_args!(
+        "{:<32} # what follows the program's name",
+        format!("args = {}", array(args.iter().map(String::as_str)))
+    ));
+    if own.is_fortran {
+        line(format_args!(
+            "# a program of gfortran: without this, its lines arrive late"
+        ));
+        line(format_args!(
+            "env = {{ GFORTRAN_UNBUFFERED_PRECONNECTED = \"1\" }}"
+        ));
+    }
+    if own.inputs.is_empty() {
+        line(format_args!(
+            "# [[command.files]]              # an input file: every run gets a copy of it in its working directory\n\
+             # path = \"mesh.dat\"\n# source = \"../mesh.dat\"         # from the directory of this file"
+        ));
+    }
+    for input in &own.inputs {
+        line(format_args!(
+            "\n[[command.files]]                # every run gets a copy in its working directory\npath = {}\nsource = {}",
+            quoted(input.file_name().unwrap_or_default()),
+            quoted(&shown_from(directory, input))
+        ));
+    }
+    line(format_args!(
+        "\n[processes]\nrule = \"any\"                     # any, square, power-of-two, near-square, cube\n"
+    ));
+    line(format_args!(
+        "[workloads.any]                  # several sizes: one table each, with `vars` for args\ntitle = \"as it is\""
+    ));
+    match told.tried.as_ref().filter(|tried| tried.ended) {
+        Some(tried) => line(format_args!(
+            "# seconds on one core, for the plan; from {}, which took {:.1} s\ncore_s = {:.1}",
+            from_trial(tried),
+            tried.wall_s,
+            (tried.wall_s * f64::from(tried.processes)).max(0.1)
+        )),
+        None => line(format_args!(
+            "# core_s = 60.0                  # seconds on one core, for the plan"
+        )),
+    }
+    line(format_args!(
+        "# data_mib = 100.0               # memory of all processes, for the plan\n\n[success]"
+    ));
+    let from = told.tried.as_ref().map(from_trial).unwrap_or_default();
+    match &told.success {
+        Some(found) => {
+            line(format_args!("# From {from}: {}.", line_of(&found.line)));
+            if !found.verifies {
+                line(format_args!(
+                    "# It shows that the program came to its end. Better: a line that it prints when its result is right."
+                ));
+            }
+            line(format_args!("pattern = {}", pattern(&found.pattern)));
+        }
+        None => line(format_args!(
+            "# Exit code 0 is not enough. Better: a line that the program prints when its result is right.\npattern = {}",
+            pattern(ANY_OUTPUT)
+        )),
+    }
+    line(format_args!(
+        "forbid = 'MPI_ABORT|MPI_Abort|[Ss]egmentation fault'\n"
+    ));
+    match &told.step {
+        Some(step) => line(format_args!(
+            "# From {from}: {} and {} more. Checkpoints can be taken after a step, if it is printed at once.\n[progress]\nstep = {}",
+            line_of(&step.line),
+            step.steps.len().saturating_sub(1),
+            pattern(&step.pattern)
+        )),
+        None => line(format_args!(
+            "# [progress]                     # with it, checkpoints can be taken after a step: moment = {{ after_step = 1 }}\n\
+             # step = '^Time step\\s+(\\d+)'"
+        )),
+    }
+    for learned in &told.figures {
+        let figure = &learned.figure;
+        let word = |value: serde_json::Value| value.to_string();
+        line(format_args!(
+            "\n[[figures]]                      # from the same run: {}\nname = {}\npattern = {}\nunit = {}\nbetter = {}",
+            line_of(&learned.line),
+            quoted(&figure.name),
+            pattern(&figure.pattern),
+            word(serde_json::json!(figure.unit)),
+            word(serde_json::json!(figure.better)),
+        ));
+        if (figure.scale - 1.0).abs() > f64::EPSILON {
+            line(format_args!(
+                "{:<32} # from the printed number to the unit",
+                format!("scale = {:?}", figure.scale)
+            ));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{pattern, shown_from};
+    use camino::Utf8Path;
+
+    #[test]
+    fn patterns_are_in_single_quotes_if_they_have_none() {
+        assert_eq!(pattern(r"^a\s+(\d+)"), r"'^a\s+(\d+)'");
+        assert_eq!(pattern("it's"), "\"it's\"");
+    }
+
+    #[test]
+    fn files_near_the_descriptor_are_named_from_there() {
+        let apps = Utf8Path::new("/home/me/heat/apps");
+        let shown = |path: &str| shown_from(Some(apps), Utf8Path::new(path));
+        assert_eq!(shown("/home/me/heat/in/heat.nml"), "../in/heat.nml");
+        assert_eq!(shown("/data/mesh.dat"), "/data/mesh.dat");
+    }
 }

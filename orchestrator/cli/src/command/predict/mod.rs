@@ -68,6 +68,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
         app_s: args.app_time,
         mtbf_s: args.mtbf,
         mtbf_node_s: args.mtbf_node,
+        restart_s: args.restart_time,
     };
     let is_training = |o: &Observation| trains.is_empty() || trains.iter().any(|f| f.matches(o));
     if !observations.is_empty() && !observations.iter().any(is_training) {

@@ -3,14 +3,15 @@
 use super::output::{FurtherRuns, PredictOutput};
 use crate::{
     display::duration,
-    text::{paragraph, table},
+    text::{paragraph, table, terminal_width},
 };
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
 use cvc_prediction::calibration::is_on_page;
 use cvc_prediction::holdout::HeldOutForecast;
 use cvc_prediction::predict::{
-    CandidateAnswer, Forecast, ForecastLine, Forecasts, NextRun, Prediction,
+    CandidateAnswer, ExpectedRun, Forecast, ForecastLine, Forecasts, NextRun, Prediction,
+    ScheduleBudget,
 };
 use std::{collections::BTreeMap, io::Write};
 
@@ -40,7 +41,7 @@ pub fn show(out: &mut impl Write, output: &PredictOutput<'_>, detail: bool) -> s
     }
     for forecasts in &output.forecasts {
         writeln!(out)?;
-        show_forecast(out, forecasts, detail)?;
+        show_forecast(out, forecasts, &output.budget, detail)?;
     }
     for further in output.next.iter().flatten() {
         writeln!(out)?;
@@ -158,7 +159,12 @@ fn name(line: &ForecastLine) -> String {
     format!("{title}{load}{unit}")
 }
 
-fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> std::io::Result<()> {
+fn show_forecast(
+    out: &mut impl Write,
+    forecasts: &Forecasts,
+    budget: &ScheduleBudget,
+    detail: bool,
+) -> std::io::Result<()> {
     let mapping = &forecasts.question.setting.mapping;
     let nodes = if mapping.nodes() == 1 {
         "1 node".to_owned()
@@ -173,7 +179,18 @@ fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> s
     writeln!(out, "{}: {processes} on {nodes}", forecasts.label)?;
     let is_published =
         |p: &Prediction| p.model.tier == Tier::Published && p.estimate.interval.is_some();
-    let is_answer = |line: &&ForecastLine| detail || SHORT.contains(&line.quantity);
+    // files of the ranks alone, where nothing tells what is stored beside them
+    let stores_more = forecasts.first(Quantity::Stored).is_some();
+    let is_answer = |line: &&ForecastLine| {
+        detail
+            || SHORT.contains(&line.quantity)
+            || line.quantity == Quantity::Ranks
+                && !stores_more
+                && line
+                    .forecast
+                    .prediction()
+                    .is_some_and(Prediction::is_of_totals)
+    };
     // what is missing for an answer is told with it
     let lacks = forecasts
         .lines
@@ -184,7 +201,10 @@ fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> s
         |line: &&ForecastLine| is_answer(line) || lacks && line.forecast.prediction().is_none();
     // 95 % is said of what the calibration page has, and of nothing else
     let is_calibrated = |line: &ForecastLine| match line.forecast.prediction() {
-        Some(p) => p.estimate.interval.is_none() || is_on_page(line.quantity) && !is_published(p),
+        Some(p) => {
+            p.estimate.interval.is_none()
+                || is_on_page(line.quantity) && !is_published(p) && !p.is_of_totals()
+        }
         None => true,
     };
     let said = if forecasts.lines.iter().filter(is_shown).all(is_calibrated) {
@@ -199,7 +219,7 @@ fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> s
             .take(if detail { header.len() } else { SHORT_COLUMNS }),
         &["quantity"],
     );
-    let room = width().map_or(usize::MAX, |w| {
+    let room = terminal_width().map_or(usize::MAX, |w| {
         w.saturating_sub(BESIDE_MODEL).max(NARROWEST)
     });
     let mut notes = Notes::default();
@@ -235,7 +255,14 @@ fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> s
             "intervals of published numbers are the range of the published runs, not calibrated at 95 %"
         )?;
     }
-    for (what, reason) in refused {
+    if bands.clone().any(Prediction::is_of_totals) {
+        let text = "the observations have no zones of images: each number is a line through the observed totals; intervals, from four runs on, are those of the line, not calibrated";
+        writeln!(out, "{}", paragraph("", text))?;
+    }
+    if !detail && !forecasts.says_something_of_the_program() {
+        return show_nothing(out, forecasts);
+    }
+    for (what, reason) in together_by_reason(refused) {
         writeln!(
             out,
             "{}",
@@ -243,18 +270,7 @@ fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> s
         )?;
     }
     if !forecasts.says_something_of_the_program() {
-        let program = format!(
-            "{}.{}",
-            forecasts.question.setting.app, forecasts.question.setting.class
-        );
-        writeln!(
-            out,
-            "{}",
-            paragraph(
-                "",
-                &format!("nothing of {program} itself could be predicted (exit code 8)")
-            )
-        )?;
+        writeln!(out, "{}", paragraph("", &nothing_of(forecasts)))?;
     }
     let observed: Vec<String> = forecasts
         .lines
@@ -279,6 +295,7 @@ fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> s
         show_files(out, forecasts)?;
     }
     show_schedules(out, forecasts)?;
+    show_failures(out, forecasts, budget)?;
     if detail {
         show_detail(out, forecasts)?;
     }
@@ -286,6 +303,57 @@ fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> s
         writeln!(out, "{}", paragraph("", &format!("warning: {warning}")))?;
     }
     Ok(())
+}
+
+fn nothing_of(forecasts: &Forecasts) -> String {
+    let setting = &forecasts.question.setting;
+    format!(
+        "nothing of {}.{} itself could be predicted (exit code 8)",
+        setting.app, setting.class
+    )
+}
+
+/// One sentence where there is nothing to predict from: the first reason is what the others follow from.
+fn show_nothing(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<()> {
+    let reason = forecasts
+        .lines
+        .iter()
+        .find_map(|line| match &line.forecast {
+            Forecast::NoPrediction(reason) => Some(reason.as_str()),
+            Forecast::Predicted(_) => None,
+        });
+    let text = format!(
+        "{}: {}",
+        nothing_of(forecasts),
+        reason.unwrap_or("no reason is known")
+    );
+    writeln!(out, "{}", paragraph("", &text))?;
+    let observed: Vec<String> = forecasts
+        .lines
+        .iter()
+        .filter_map(|l| Some(format!("{} {}", name(l), number(l.observed?.0))))
+        .collect();
+    if !observed.is_empty() {
+        let text = format!("observed at this setting: {}", observed.join("; "));
+        writeln!(out, "{}", paragraph("", &text))?;
+    }
+    if let Some(reason) = &forecasts.no_schedules {
+        let text = format!("no number of checkpoints: {reason}");
+        writeln!(out, "{}", paragraph("", &text))?;
+    }
+    Ok(())
+}
+
+/// What has the same reason is said once.
+fn together_by_reason(refused: Vec<(String, &str)>) -> Vec<(String, &str)> {
+    let mut together: Vec<(String, &str)> = Vec::new();
+    for (what, reason) in refused {
+        match together.iter_mut().find(|(_, other)| *other == reason) {
+            Some((all, _)) => *all += &format!("; {what}"),
+            None => together.push((what, reason)),
+        }
+    }
+    together
 }
 
 /// Sets of runs, each with a letter.
@@ -363,14 +431,6 @@ const BESIDE_MODEL: usize = 66;
 /// Minimum width of the model's column.
 const NARROWEST: usize = 14;
 
-/// The width of the terminal; `None` if standard output is not one.
-fn width() -> Option<usize> {
-    comfy_table::Table::new()
-        .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
-        .width()
-        .map(usize::from)
-}
-
 /// Breaks a name into lines of at most `room` characters, only after hyphens.
 fn hyphenated(name: &str, room: usize) -> String {
     let mut lines = vec![String::new()];
@@ -440,7 +500,7 @@ fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Resul
         "rule",
         "every\n(start to start)",
         "check-\npoints",
-        "time with\ncheckpoints",
+        "time without\nfailures",
         "overhead",
     ];
     let percent = |part: f64| {
@@ -476,6 +536,106 @@ fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Resul
         writeln!(out, "{}", paragraph("", &format!("[{note}] {}", s.source)))?;
     }
     Ok(())
+}
+
+/// What the run takes on average with failures, and what is lost to what: below the schedules, whose times are without any.
+fn show_failures(
+    out: &mut impl Write,
+    forecasts: &Forecasts,
+    budget: &ScheduleBudget,
+) -> std::io::Result<()> {
+    let expected: Vec<(&str, &ExpectedRun)> = forecasts
+        .schedules
+        .iter()
+        .filter_map(|s| Some((s.rule, s.with_failures.as_ref()?)))
+        .collect();
+    let nodes = forecasts.question.setting.mapping.nodes();
+    let whose = match (budget.mtbf_s, budget.mtbf_node_s) {
+        (Some(job_s), _) => format!(
+            "{} between failures of the whole job, whatever its nodes (--mtbf)",
+            long_duration(job_s)
+        ),
+        (None, Some(node_s)) if nodes > 1 => format!(
+            "{} between failures of a node (--mtbf-node), which is {} between those of the job on {nodes} nodes",
+            long_duration(node_s),
+            long_duration(node_s / f64::from(nodes))
+        ),
+        (None, Some(node_s)) => format!(
+            "{} between failures of a node (--mtbf-node), and so of the job on 1 node",
+            long_duration(node_s)
+        ),
+        (None, None) => return Ok(()),
+    };
+    if forecasts.schedules.is_empty() {
+        return Ok(());
+    }
+    let mut text = format!("on average {whose}");
+    if let Some((_, run)) = expected.last() {
+        text += &format!(": {} during the run", failures(run.failures));
+    }
+    writeln!(out, "\n{}", paragraph("", &text))?;
+    if expected.is_empty() {
+        return Ok(());
+    }
+    let mut rows = table(
+        [
+            "with failures",
+            "expected\ntotal time",
+            "lost",
+            "of it to\ncheckpoints",
+            "rework",
+            "restarts",
+        ],
+        &[],
+    );
+    for (rule, run) in expected {
+        let lost = run.checkpoints_s + run.rework_s + run.restarts_s;
+        rows.add_row([
+            rule.to_owned(),
+            duration(run.total_s),
+            format!("{:.1} %", 100.0 * lost / run.total_s),
+            duration(run.checkpoints_s),
+            duration(run.rework_s),
+            duration(run.restarts_s),
+        ]);
+    }
+    writeln!(out, "\n{}", rows.trim_fmt())?;
+    let restart = match budget.restart_s {
+        Some(restart_s) => format!("a restart takes {} (--restart-time)", duration(restart_s)),
+        None => "a restart is assumed to take as long as a checkpoint (--restart-time)".to_owned(),
+    };
+    writeln!(
+        out,
+        "{}",
+        paragraph(
+            "",
+            &format!(
+                "expected time: J. T. Daly 2006, failures at random, also during checkpoints and restarts; {restart}"
+            )
+        )
+    )
+}
+
+/// A number of failures on average.
+fn failures(count: f64) -> String {
+    if (count - 1.0).abs() < 0.005 {
+        "1 failure".to_owned()
+    } else if count < 0.01 {
+        format!("{count:.1e} failures")
+    } else {
+        format!("{} failures", number(count))
+    }
+}
+
+/// A duration that may be years.
+fn long_duration(seconds: f64) -> String {
+    const DAY_S: f64 = 86_400.0;
+    const YEAR_S: f64 = 365.25 * DAY_S;
+    match seconds {
+        s if s >= 2.0 * YEAR_S => format!("{:.1} years", s / YEAR_S),
+        s if s >= 3.0 * DAY_S => format!("{:.1} days", s / DAY_S),
+        s => duration(s),
+    }
 }
 
 /// Every model that was tried for each quantity, by tier.

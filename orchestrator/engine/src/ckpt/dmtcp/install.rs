@@ -86,7 +86,12 @@ fn find_launch(settings: &DmtcpSettings) -> Result<Utf8PathBuf, Missing> {
             let launch = paths::expand(prefix).join("bin/dmtcp_launch");
             paths::is_executable(&launch)
                 .then_some(launch)
-                .ok_or_else(|| missing(format!("DMTCP is not installed at {prefix}")))
+                .ok_or_else(|| Missing {
+                    what: format!("DMTCP is not installed at {prefix}: no bin/dmtcp_launch there"),
+                    hint: format!(
+                        "install it there (from https://github.com/dmtcp/dmtcp, with --prefix={prefix}), or correct `dmtcp.prefix` of the site"
+                    ),
+                })
         }
         None => std::env::var("CVC_DMTCP_ROOT")
             .ok()

@@ -116,6 +116,7 @@ pub fn campaign(dir: &Path, text: &str, fails: impl Fn(&Point) -> bool) -> Plan 
             outcome,
             records: None,
             manifest: None,
+            not_again: None,
         });
     }
     let mut journal = String::new();

@@ -165,6 +165,7 @@ pub fn campaign(dir: &Path) -> Made {
                 outcome,
                 records: None,
                 manifest: None,
+                not_again: None,
             });
             write_run(&dir.join(format!("runs/{}.failed-1", run.id)), point, &[]);
             if run.id == failed {
@@ -195,6 +196,7 @@ pub fn campaign(dir: &Path) -> Made {
             outcome: Outcome::Succeeded,
             records: Some(digest),
             manifest: None,
+            not_again: None,
         });
     }
     journal.push(Event::Completed {
@@ -271,6 +273,7 @@ pub fn campaign_of(dir: &Path, points: Vec<Point>) {
             outcome: Outcome::Succeeded,
             records: None,
             manifest: None,
+            not_again: None,
         });
     }
     fs::write(dir.join("journal.jsonl"), journal.text).expect("journal");
@@ -355,6 +358,7 @@ pub fn campaign_measured(dir: &Path, made: Vec<(Point, Vec<MadeRepeat>)>) {
             outcome,
             records: None,
             manifest: None,
+            not_again: None,
         });
     }
     fs::write(dir.join("journal.jsonl"), journal.text).expect("journal");
@@ -482,6 +486,7 @@ pub fn campaign_with_costs(dir: &Path) {
             outcome: Outcome::Succeeded,
             records: None,
             manifest: None,
+            not_again: None,
         });
     }
     journal.push(Event::LeaseReleased {

@@ -2,7 +2,7 @@
 
 mod trial;
 
-use super::temporary;
+use crate::command::temporary;
 use crate::{
     args::Where,
     exit_status::ExitStatus,

@@ -1,6 +1,6 @@
 //! One trial: a small campaign of one run in a temporary directory, which takes a checkpoint and restarts it.
 
-use super::super::temporary::{self, Limits, OPENING, Seen, name_of, read_records, toml_key};
+use crate::command::temporary::{self, Limits, OPENING, Seen, name_of, read_records, toml_key};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_controller::runner::Options;
 use cvc_core::campaign::{self, Spec};

@@ -1,0 +1,97 @@
+//! The texts under which others let their work be linked.
+
+use super::{copy, dependencies::Dependencies, write};
+use std::{
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// How files that hold licences begin.
+const BEGIN: [&str; 6] = [
+    "license",
+    "licence",
+    "copying",
+    "notice",
+    "unlicense",
+    "copyright",
+];
+
+/// Copies the texts of all packages, of Rust's library and of musl into `dir`, with a list of all.
+///
+/// # Errors
+/// If a package says neither in its manifest nor by a file how it is licensed, or a file cannot be copied.
+pub fn write_texts(dependencies: &Dependencies, dir: &Path) -> Result<(), String> {
+    let mut list = String::from(
+        "# Licences of what is linked into cvc and cvc-node\n\n| package | licence | texts |\n| --- | --- | --- |\n",
+    );
+    for package in dependencies.0.values().filter(|p| !p.own) {
+        let called = format!("{}-{}", package.name, package.version);
+        let texts = texts(&package.dir)?;
+        if texts.is_empty() && package.licence.is_empty() {
+            return Err(format!(
+                "{called}: neither a licence in its manifest nor a text"
+            ));
+        }
+        let mut names = Vec::new();
+        for text in &texts {
+            let name = text.file_name().unwrap_or_default();
+            copy(text, &dir.join(&called).join(name))?;
+            let name = name.to_string_lossy();
+            names.push(format!("[{name}]({called}/{name})"));
+        }
+        let names = if names.is_empty() {
+            "none in the package".to_owned()
+        } else {
+            names.join(", ")
+        };
+        writeln!(list, "| {called} | {} | {names} |", package.licence).ok();
+    }
+    for (called, licence, from) in platform()? {
+        for text in texts(&from)? {
+            let name = text.file_name().unwrap_or_default();
+            copy(&text, &dir.join(called).join(name))?;
+        }
+        writeln!(list, "| {called} | {licence} | [texts]({called}/) |").ok();
+    }
+    write(&dir.join("README.md"), list.as_bytes())
+}
+
+/// What the compiler adds: (name, licence, where its texts are).
+fn platform() -> Result<[(&'static str, &'static str, PathBuf); 2], String> {
+    let sysroot = super::output(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot).trim());
+    Ok([
+        (
+            "rust-std",
+            "MIT OR Apache-2.0",
+            sysroot.join("share/doc/rust"),
+        ),
+        ("musl", "MIT", "/usr/share/doc/musl".into()),
+    ])
+}
+
+/// The files of a directory that hold licences, sorted.
+pub fn texts(dir: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(format!("{}: {error}", dir.display())),
+    };
+    let mut texts: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_file())
+        .filter(|path| {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .to_lowercase();
+            // `license.rs` is a module
+            BEGIN.iter().any(|b| name.starts_with(b)) && !name.ends_with(".rs")
+        })
+        .collect();
+    texts.sort();
+    Ok(texts)
+}
