@@ -80,6 +80,8 @@ pub struct StateRecord {
     pub digest: String,
     /// What was stored, as it was named then.
     pub source: String,
+    /// When it was taken, seconds since 1970: the youngest time of its files.
+    pub taken_s: f64,
     /// Its content, uncompressed, bytes.
     pub content_bytes: u64,
     /// Bytes of blocks that changed since the state that it is stored against; of a full one, all.
@@ -318,6 +320,7 @@ impl Series {
             becomes_base: decision.becomes_base,
             digest: summary.digest.clone(),
             source: path.display().to_string(),
+            taken_s: source.taken_s,
             content_bytes: summary.images.iter().map(|i| i.bytes).sum(),
             changed_bytes: summary.images.iter().map(|i| i.changed_bytes).sum(),
             volumes,

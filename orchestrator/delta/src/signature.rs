@@ -214,6 +214,16 @@ struct HeadImage {
 const MAGIC: [u8; 8] = *b"cvcsign\x01";
 
 impl Signature {
+    /// Bytes of all blocks.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.images
+            .values()
+            .flat_map(|image| &image.numbers.0)
+            .map(|(extent, _)| extent.bytes)
+            .sum()
+    }
+
     /// Writes it into a file that appears whole or not at all.
     ///
     /// # Errors

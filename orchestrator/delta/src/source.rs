@@ -5,6 +5,7 @@ use std::{
     fs,
     os::unix::fs::{FileTypeExt, PermissionsExt},
     path::{Path, PathBuf},
+    time::UNIX_EPOCH,
 };
 
 /// A checkpoint that lies in a directory, or is one file.
@@ -16,6 +17,8 @@ pub struct Source {
     pub files: Vec<SourceFile>,
     /// Symbolic links: name, and what they say.
     pub links: Vec<(String, String)>,
+    /// When it was taken, seconds since 1970: the youngest time of its files.
+    pub taken_s: f64,
 }
 
 /// A file of a state.
@@ -41,6 +44,7 @@ impl Source {
             path: path.to_owned(),
             files: Vec::new(),
             links: Vec::new(),
+            taken_s: 0.0,
         };
         let metadata = fs::metadata(path).map_err(DeltaError::io(path, "read"))?;
         if metadata.is_dir() {
@@ -99,6 +103,11 @@ impl Source {
         } else if name.ends_with(".dmtcp.temp") {
             return Err(DeltaError::new(path, DeltaErrorKind::Temporary));
         } else {
+            let changed = metadata
+                .modified()
+                .ok()
+                .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            self.taken_s = self.taken_s.max(changed.map_or(0.0, |d| d.as_secs_f64()));
             self.files.push(SourceFile {
                 name,
                 path: path.to_owned(),

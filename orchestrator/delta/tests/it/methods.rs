@@ -1,7 +1,9 @@
 //! Which base each method takes.
 
 use crate::process::{DATA, PAGE, Process};
-use cvc_delta::{Method, Series, SeriesOptions, StateRecord, Threshold};
+use cvc_delta::{
+    Addressing, BlockSize, Matrix, Method, Series, SeriesOptions, StateRecord, Threshold,
+};
 use std::fs;
 
 /// Ten states: a few pages change always, and a front leaves changed pages behind.
@@ -25,7 +27,24 @@ fn run(method: Method) -> Vec<StateRecord> {
         process.write(&state.join("ckpt.dmtcp"), false);
         series.add(&state, &|_| {}).unwrap();
     }
-    series.states().to_vec()
+    let records = series.states().to_vec();
+    // what is told beforehand is what is done
+    let states: Vec<_> = (1..=10)
+        .map(|t| dir.path().join(format!("state-{t}")))
+        .collect();
+    let matrix = Matrix::read(&states, Addressing::Address, BlockSize::PAGE, &|_| {}).unwrap();
+    for (record, choice) in records.iter().zip(matrix.choices(method)) {
+        assert_eq!(record.base, choice.base.map(|base| base as u32 + 1));
+        assert_eq!(
+            (record.changed_bytes, record.becomes_base),
+            (choice.bytes, choice.becomes_base)
+        );
+        assert_eq!(
+            series.chain_of(record.state).unwrap().len(),
+            choice.files as usize
+        );
+    }
+    records
 }
 
 fn bases(records: &[StateRecord]) -> Vec<u32> {
