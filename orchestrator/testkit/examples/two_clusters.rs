@@ -11,7 +11,9 @@ const NO_LAB: u8 = 4;
 fn main() -> ExitCode {
     for tool in [Tool::Lab, Tool::Slurm] {
         if let Some(why) = tool.reason() {
-            eprintln!("error: no nodes can be made on this machine: {why}\nhint: it needs root, and a kernel that gives namespaces and overlays");
+            eprintln!(
+                "error: no nodes can be made on this machine: {why}\nhint: it needs root, and a kernel that gives namespaces and overlays"
+            );
             return ExitCode::from(NO_LAB);
         }
     }

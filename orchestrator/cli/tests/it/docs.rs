@@ -188,7 +188,8 @@ fn commands_in_sh_blocks_exist() {
                     ["cvc", rest @ ..] => command_exists(rest, &at),
                     ["cargo", "xtask", command, ..] => {
                         assert!(
-                            ["test", "reference", "fresh", "layers", "node"].contains(command),
+                            ["test", "reference", "fresh", "layers", "node", "dist"]
+                                .contains(command),
                             "{at}"
                         )
                     }

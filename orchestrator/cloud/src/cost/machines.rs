@@ -230,7 +230,9 @@ mod tests {
         assert!(table.types.len() > 250, "{}", table.types.len());
         for (name, of) in &table.types {
             assert!(
-                of.cores > 0 && matches!(of.vcpus / of.cores, 1 | 2) && of.vcpus.is_multiple_of(of.cores),
+                of.cores > 0
+                    && matches!(of.vcpus / of.cores, 1 | 2)
+                    && of.vcpus.is_multiple_of(of.cores),
                 "{name}: {of:?}"
             );
             assert!(of.memory_mib >= 512, "{name}: {of:?}");

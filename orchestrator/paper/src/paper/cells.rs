@@ -2,7 +2,7 @@
 
 use super::{
     judge::{JudgedCell, Reproduction, Verdict, significant_digits},
-    report::words,
+    verdict_words::words,
 };
 use cvc_analysis::report::{Cell, Column, Table};
 

@@ -19,6 +19,7 @@ mod printed;
 mod published;
 mod report;
 pub mod rules;
+mod verdict_words;
 
 pub use cell::{Cell, Misprint, PrintedTable};
 pub use definition::{

@@ -1,6 +1,9 @@
 //! The texts under which others let their work be linked.
 
-use super::{copy, dependencies::Dependencies, write};
+use super::{
+    dependencies::Dependencies,
+    files::{copy, output, write},
+};
 use std::{
     fmt::Write,
     fs,
@@ -60,7 +63,7 @@ pub fn write_texts(dependencies: &Dependencies, dir: &Path) -> Result<(), String
 
 /// What the compiler adds: (name, licence, where its texts are).
 fn platform() -> Result<[(&'static str, &'static str, PathBuf); 2], String> {
-    let sysroot = super::output(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let sysroot = output(Command::new("rustc").args(["--print", "sysroot"]))?;
     let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot).trim());
     Ok([
         (

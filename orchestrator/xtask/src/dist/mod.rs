@@ -2,6 +2,7 @@
 //! licences of all that is linked into the programs, an SBOM and checksums.
 
 mod dependencies;
+mod files;
 mod licences;
 mod sbom;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod tests;
 
 use crate::workspace;
 use dependencies::Dependencies;
+use files::{copy, output, told, write};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -185,39 +187,4 @@ fn checksums(dir: &Path) -> Result<String, String> {
     files.sort_unstable();
     let sums = output(Command::new("sha256sum").args(files).current_dir(dir))?;
     Ok(String::from_utf8_lossy(&sums).into_owned())
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    if let Some(dir) = to.parent() {
-        fs::create_dir_all(dir).map_err(|e| told(dir, &e))?;
-    }
-    fs::copy(from, to).map_err(|e| told(from, &e)).map(drop)
-}
-
-fn write(path: &Path, content: &[u8]) -> Result<(), String> {
-    if let Some(dir) = path.parent() {
-        fs::create_dir_all(dir).map_err(|e| told(dir, &e))?;
-    }
-    fs::write(path, content).map_err(|e| told(path, &e))
-}
-
-/// Runs a program and returns what it printed.
-fn output(command: &mut Command) -> Result<Vec<u8>, String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| format!("cannot start {name}: {e}"))?;
-    if output.status.success() {
-        return Ok(output.stdout);
-    }
-    Err(format!(
-        "{name}: {}: {}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr).trim()
-    ))
-}
-
-fn told(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
 }

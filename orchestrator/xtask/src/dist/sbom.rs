@@ -1,11 +1,14 @@
 //! A software bill of materials in the format CycloneDX 1.5 (<https://cyclonedx.org/docs/1.5/json/>).
 
-use super::dependencies::{Dependencies, Linked};
+use super::{
+    dependencies::{Dependencies, Linked},
+    files::output,
+};
 use serde_json::{Value, json};
 
 /// The bill as JSON. `time_s`: seconds since 1970 of what was built, so that the same commit has the same bill.
 pub fn cyclonedx(dependencies: &Dependencies, time_s: &str) -> Result<String, String> {
-    let time = super::output(
+    let time = output(
         std::process::Command::new("date")
             .args(["-u", "+%Y-%m-%dT%H:%M:%SZ", "-d"])
             .arg(format!("@{time_s}")),
