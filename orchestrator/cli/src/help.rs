@@ -6,10 +6,19 @@ use clap::{Command, CommandFactory};
 /// Commands by what they are for, in the order in which they are needed.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Begin", &["init", "plan", "doctor", "install"]),
-    ("Run", &["run", "status", "explain", "serve", "down", "fsck"]),
-    ("Look", &["report", "image", "trace"]),
-    ("Compare and decide", &["compare", "advise", "predict", "calibrate"]),
-    ("Papers and data of others", &["reproduce", "import", "export"]),
+    (
+        "Run",
+        &["run", "status", "explain", "serve", "down", "fsck"],
+    ),
+    ("Look", &["report", "image", "delta", "trace"]),
+    (
+        "Compare and decide",
+        &["compare", "advise", "predict", "calibrate"],
+    ),
+    (
+        "Papers and data of others",
+        &["reproduce", "import", "export"],
+    ),
     ("Clouds", &["prices", "sweep"]),
     ("For shells and editors", &["completions", "schema", "help"]),
 ];
@@ -40,7 +49,10 @@ fn groups(cvc: &Command) -> String {
     GROUPS
         .iter()
         .map(|(heading, names)| {
-            format!("{heading}:\n{}\n", names.iter().map(line).collect::<String>())
+            format!(
+                "{heading}:\n{}\n",
+                names.iter().map(line).collect::<String>()
+            )
         })
         .collect()
 }
@@ -59,7 +71,11 @@ mod tests {
             .filter(|c| !c.is_hide_set())
             .map(Command::get_name)
             .collect();
-        let named: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let named: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
         assert_eq!(named.len(), shown.len());
         assert_eq!(named.into_iter().collect::<BTreeSet<_>>(), shown);
         for line in groups(&cvc).lines() {

@@ -4,7 +4,7 @@ use crate::{
     codec,
     content::Content,
     error::{DeltaError, DeltaErrorKind},
-    file::{Reference, StateFile, Summary},
+    file::{Reference, StateFile, Summary, wire},
     frame::Unpacker,
     layout::{Block, Numbers},
     signature,
@@ -238,7 +238,7 @@ impl Chain {
         }
         let parent = to.parent().filter(|p| !p.as_os_str().is_empty());
         let new = tempfile::Builder::new()
-            .prefix(".cvc-new-")
+            .prefix(wire::NEW)
             .tempdir_in(parent.unwrap_or(Path::new(".")))
             .map_err(DeltaError::io(to, "write"))?;
         let told =
