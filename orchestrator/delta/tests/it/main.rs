@@ -4,6 +4,7 @@
 mod common;
 
 mod damage;
+mod fixtures;
 mod methods;
 mod process;
 mod refused;
