@@ -161,6 +161,7 @@ fn of_delta(kind: &DeltaErrorKind) -> ExitStatus {
         | DeltaErrorKind::NoState { .. }
         | DeltaErrorKind::NoBlock(_)
         | DeltaErrorKind::Exists => ExitStatus::Usage,
+        DeltaErrorKind::OtherBytes => ExitStatus::Differs,
         DeltaErrorKind::Image(_)
         | DeltaErrorKind::Temporary
         | DeltaErrorKind::Special(_)

@@ -122,6 +122,9 @@ pub enum DeltaErrorKind {
         /// Digest now.
         found: String,
     },
+    /// What is stored differs from a file that it is compared with.
+    #[error("its bytes differ from what is stored")]
+    OtherBytes,
     /// Something is there already.
     #[error("exists")]
     Exists,

@@ -307,15 +307,7 @@ impl Chain {
                         std::io::ErrorKind::NotFound.into(),
                     )
                 })?;
-            let differs = || {
-                DeltaError::new(
-                    &file.path,
-                    DeltaErrorKind::Differs {
-                        expected: "the bytes of this file".into(),
-                        found: "others".into(),
-                    },
-                )
-            };
+            let differs = || DeltaError::new(&file.path, DeltaErrorKind::OtherBytes);
             let mut content = Content::open(file, self.summary().addressing)?.sequential();
             self.content(n, &mut |bytes| {
                 progress(bytes.len() as u64);

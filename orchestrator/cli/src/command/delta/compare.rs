@@ -343,8 +343,8 @@ fn show(
             "all",
             "last",
             "times less",
-            "files, at most",
-            "last",
+            "files, most",
+            "files, last",
         ],
         &["method"],
     );

@@ -30,6 +30,9 @@ pub fn diff(args: &ImageDiffArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
+/// Files that are named at most; JSON has all.
+const NAMED: usize = 3;
+
 /// How much of the newer state the older one does not have.
 fn share(change: &Change) -> String {
     if change.bytes == 0 {
@@ -88,10 +91,14 @@ fn show(out: &mut impl Write, changes: &Changes, block_bytes: u64) -> io::Result
         (&changes.gone_files, "only in the older one"),
     ] {
         if !names.is_empty() {
+            let more = match names.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
             let text = format!(
-                "{what}: {}: {}",
+                "{} {what}: {}{more}",
                 counted(names.len(), "file"),
-                names.join(", ")
+                names[..names.len().min(NAMED)].join(", ")
             );
             writeln!(out, "{}", paragraph("", &text))?;
         }

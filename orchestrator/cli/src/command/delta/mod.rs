@@ -19,9 +19,7 @@ use crate::{
     text::paragraph,
 };
 use cvc_core::units::{counted, duration, size};
-use cvc_delta::{
-    Codec, DeltaError, DeltaErrorKind, Method, Series, SeriesOptions, Source, Threshold, Transform,
-};
+use cvc_delta::{Codec, DeltaError, Method, Series, SeriesOptions, Source, Threshold, Transform};
 use std::{cell::Cell, path::Path, time::Instant};
 
 /// The limit of [`Method::Bounded`] by default, files.
@@ -212,7 +210,7 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
             )),
             Err(error) if states.len() == 1 => {
                 progress.finish();
-                return Err(of_comparison(error, args.against.is_some()));
+                return Err(error.into());
             }
             Err(error) => {
                 tell(paragraph("", &format!("state {state}: {error}")));
@@ -234,18 +232,6 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
         ),
         hint: first.hint().map(str::to_owned),
     })
-}
-
-/// Content that differs from what it is compared with is a finding.
-fn of_comparison(error: DeltaError, is_compared: bool) -> Failure {
-    match &error.kind {
-        DeltaErrorKind::Differs { .. } if is_compared => Failure::Other {
-            status: ExitStatus::Differs,
-            message: error.to_string(),
-            hint: None,
-        },
-        _ => error.into(),
-    }
 }
 
 fn prune(args: &DeltaPruneArgs) -> Result<ExitStatus, Failure> {
