@@ -302,18 +302,17 @@ impl Signature {
                 .by_ref()
                 .take(usize::try_from(image.blocks).unwrap_or(usize::MAX))
                 .collect();
-            if taken.len() as u64 != image.extents
+            let numbers = Numbers(taken);
+            if numbers.0.len() as u64 != image.extents
                 || own.len() as u64 != image.blocks
-                || taken
-                    .iter()
-                    .any(|(e, _)| e.start.checked_add(e.bytes).is_none())
+                || !numbers.are_of(own.len() as u64, head.block_bytes)
             {
                 return Err(damaged("the tables"));
             }
             images.insert(
                 image.name,
                 ImageSignature {
-                    numbers: Numbers(taken),
+                    numbers,
                     hashes: own,
                 },
             );
