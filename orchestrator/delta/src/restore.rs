@@ -6,6 +6,7 @@ use crate::{
     error::{DeltaError, DeltaErrorKind},
     file::{Reference, StateFile, Summary, wire},
     frame::Unpacker,
+    hash::{Hash, hash_all},
     layout::{Block, Numbers},
     signature,
     source::Source,
@@ -201,16 +202,19 @@ impl Chain {
         let mut references = references.into_iter();
         for extent in &layout.extents {
             take_frame(&mut frame, extent.offset - at, &mut buffer, to)?;
+            let mut lengths = Vec::new();
             for (block, reference) in extent.cut(size).zip(references.by_ref()) {
                 let from = buffer.len();
                 buffer.resize(from + block.bytes as usize, 0);
                 self.read(&entry.name, &block, 0, reference, &mut buffer[from..])?;
-                hashes.push(signature::hash(&buffer[from..]));
+                lengths.push(block.bytes as usize);
                 if buffer.len() >= PIECE {
+                    hash_last(&buffer, &mut lengths, &mut hashes);
                     to(&buffer)?;
                     buffer.clear();
                 }
             }
+            hash_last(&buffer, &mut lengths, &mut hashes);
             at = extent.offset + extent.bytes;
         }
         take_frame(&mut frame, layout.bytes - at, &mut buffer, to)?;
@@ -333,6 +337,18 @@ impl Chain {
     fn strange(&self, name: &str) -> DeltaError {
         DeltaError::damaged(self.files[0].file.path(), format!("the name {name:?}"))
     }
+}
+
+/// Hashes the blocks of these lengths with which a buffer ends.
+fn hash_last(buffer: &[u8], lengths: &mut Vec<usize>, hashes: &mut Vec<Hash>) {
+    let bytes: usize = lengths.iter().sum();
+    let mut rest = &buffer[buffer.len() - bytes..];
+    let blocks = lengths.drain(..).map(|length| {
+        let (block, after) = rest.split_at(length);
+        rest = after;
+        block
+    });
+    hash_all(blocks, hashes);
 }
 
 /// Adds the next bytes of a frame to the buffer, and hands it on when it is full.
