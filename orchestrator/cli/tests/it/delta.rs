@@ -539,7 +539,7 @@ fn damage_is_found_where_it_is_and_the_rest_stays_restorable() {
     ]);
     assert!(files(&f.path("second")) == files(&f.states[1]));
     // the file of a state that was stored against another one
-    let other = f.make("other", &[1, 3, 3], &options);
+    let other = f.make("other", &[1, 2, 4], &options);
     fs::copy(other.join("0003.state"), &third).expect("copies");
     call("4", 6, "0003.state: not the base of");
     fs::remove_file(&third).expect("removes");
