@@ -46,6 +46,15 @@ fn seconds(work: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
+/// Processor time of this process and of all that it has waited for, seconds: what other programs of the machine hardly change.
+fn processor_s() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // behind the name, which may have spaces: fields 14 to 17 of proc(5), in hundredths
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = fields.split_whitespace().skip(11).take(4);
+    ticks.filter_map(|t| t.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
@@ -106,27 +115,31 @@ fn states(scratch: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What a tool needed, as the median of rounds.
+/// What a tool needed, as the the median of rounds.
 struct Needed {
     name: String,
     took_s: f64,
+    processor_s: f64,
     bytes: u64,
 }
 
 fn tell(own: &Needed, peers: &[Needed]) {
     println!(
-        "{}: {:.3} s, {:.2} MiB",
+        "{}: {:.3} s, {:.2} s of processors, {:.2} MiB",
         own.name,
         own.took_s,
+        own.processor_s,
         mib(own.bytes)
     );
     for peer in peers {
         println!(
-            "{}: {:.3} s, {:.2} MiB: {:.1} times as long, cvc's is {:.2} of its size",
+            "{}: {:.3} s, {:.2} s of processors, {:.2} MiB: {:.1} times as long, {:.1} times the processors, cvc's is {:.2} of its size",
             peer.name,
             peer.took_s,
+            peer.processor_s,
             mib(peer.bytes),
             peer.took_s / own.took_s,
+            peer.processor_s / own.processor_s.max(0.01),
             own.bytes as f64 / peer.bytes.max(1) as f64
         );
     }
@@ -156,6 +169,7 @@ fn over_pairs(
     mut one: impl FnMut(&str, &str, &str) -> Option<f64>,
 ) -> Option<Needed> {
     let (mut times, mut bytes) = (Vec::new(), 0);
+    let before = processor_s();
     for _ in 0..rounds {
         let mut sum = 0.0;
         bytes = 0;
@@ -174,6 +188,7 @@ fn over_pairs(
     Some(Needed {
         name: name.to_owned(),
         took_s: median(times),
+        processor_s: (processor_s() - before) / rounds as f64,
         bytes,
     })
 }
@@ -203,17 +218,22 @@ fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
     };
     let (mut times, mut hash, mut bytes, mut kept, mut changed) = (Vec::new(), Vec::new(), 0, 0, 0);
     let (mut full_s, mut full_bytes, mut restores) = (Vec::new(), 0, Vec::new());
+    let (mut full_processor_s, mut delta_processor_s) = (0.0, 0.0);
     for round in 0..rounds {
         let dir = scratch.join(format!("delta-{round}"));
         let mut series = Series::create(&dir, options).unwrap();
         let mut first = None;
+        let begin = processor_s();
         full_s.push(seconds(|| first = Some(series.add(&old, &|_| {}).unwrap())));
         full_bytes = first.as_ref().unwrap().file_bytes;
         kept = first.unwrap().signature_bytes;
+        let middle = processor_s();
+        full_processor_s += (middle - begin) / rounds as f64;
         let mut record = None;
         times.push(seconds(|| {
             record = Some(series.add(&new, &|_| {}).unwrap())
         }));
+        delta_processor_s += (processor_s() - middle) / rounds as f64;
         let record = record.unwrap();
         (bytes, changed) = (record.file_bytes, record.changed_bytes);
         hash.push(record.hash_s);
@@ -242,6 +262,7 @@ fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
     let own = Needed {
         name: "cvc, delta".into(),
         took_s: median(times),
+        processor_s: delta_processor_s,
         bytes,
     };
     println!("of it hashing: {:.3} s", median(hash));
@@ -279,6 +300,7 @@ fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
     let own = Needed {
         name: "cvc, in full".into(),
         took_s: median(full_s),
+        processor_s: full_processor_s,
         bytes: full_bytes,
     };
     let mut peers = Vec::new();
@@ -316,12 +338,14 @@ fn hashing(states: &[PathBuf], rounds: usize) {
         .iter()
         .map(|f| f.path.to_str().unwrap())
         .collect();
-    let (mut own, mut cat) = (Vec::new(), Vec::new());
+    let (mut own, mut cat, mut hash_s) = (Vec::new(), Vec::new(), 0.0);
     // the first one fills the cache
     for _ in 0..=rounds {
+        let before = processor_s();
         own.push(seconds(|| {
             sign(&source, Addressing::Address, BlockSize::PAGE, &|_| {}).unwrap();
         }));
+        hash_s += processor_s() - before;
         // into a pipe: /dev/null would not even be given the bytes
         let script = "cat \"$@\" | cat > /dev/null";
         let mut args = vec!["-c", script, "sh"];
@@ -329,6 +353,7 @@ fn hashing(states: &[PathBuf], rounds: usize) {
         cat.extend(run("sh", &args, &[]));
     }
     let mut reads = Vec::new();
+    let before = processor_s();
     for _ in 0..=rounds {
         reads.push(seconds(|| {
             let mut buffer = vec![0; 1 << 20];
@@ -338,6 +363,11 @@ fn hashing(states: &[PathBuf], rounds: usize) {
             }
         }));
     }
+    let read_s = processor_s() - before;
+    println!(
+        "hashing takes {:.1} times the processor time of reading alone",
+        hash_s / read_s.max(0.01)
+    );
     let rate = |times: Vec<f64>| mib(source.bytes()) / median(times);
     let (own, reads) = (rate(own), rate(reads));
     println!(

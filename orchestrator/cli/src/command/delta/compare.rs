@@ -37,6 +37,8 @@ const WORTH: f64 = 1.1;
 #[derive(Serialize)]
 struct Stored {
     #[serde(skip)]
+    name: &'static str,
+    #[serde(skip)]
     named: String,
     #[serde(flatten)]
     method: MethodDocument,
@@ -169,7 +171,18 @@ pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
         tell(path.display());
     }
     let mut out = output::shown();
-    show(&mut out, &matrices[0].1, &methods, args.block.bytes())?;
+    // bounded has all settings
+    let limits = named(method_of(MethodName::Bounded, args.threshold, args.files));
+    let limits = limits
+        .replace("bounded, ", "adca and bounded with ")
+        .replace(", at most", ", bounded with at most");
+    show(
+        &mut out,
+        &matrices[0].1,
+        &methods,
+        args.block.bytes(),
+        &limits,
+    )?;
     if let Some(name) = args.pack {
         let method = named(method_of(name, args.threshold, args.files));
         show_packed(&mut out, &method, &packed)?;
@@ -195,6 +208,7 @@ fn stored(method: Method, by: Addressing, matrix: &Matrix) -> Stored {
     let choices = matrix.choices(method);
     let last = choices.last();
     Stored {
+        name: method.as_str(),
         named: named(method),
         method: method.into(),
         by: document::addressing(by),
@@ -329,6 +343,7 @@ fn show(
     matrix: &Matrix,
     methods: &[Stored],
     block_bytes: u64,
+    limits: &str,
 ) -> io::Result<()> {
     writeln!(
         out,
@@ -346,11 +361,11 @@ fn show(
             "files, most",
             "files, last",
         ],
-        &["method"],
+        &[],
     );
     for method in methods {
         rows.add_row([
-            method.named.clone(),
+            method.name.to_owned(),
             method.by.to_owned(),
             size(method.total_bytes as f64),
             size(method.last_bytes as f64),

@@ -199,15 +199,18 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
             progress.advance(bytes);
         });
         match verified {
-            Ok(verified) => tell(format_args!(
-                "state {state}: whole, {} from {}{}",
-                size(verified.bytes as f64),
-                counted(verified.files, "file"),
-                match &args.against {
+            Ok(verified) => {
+                let same = match &args.against {
                     Some(path) => format!(", the same bytes as {}", path.display()),
                     None => String::new(),
-                }
-            )),
+                };
+                let text = format!(
+                    "state {state}: whole, {} from {}{same}",
+                    size(verified.bytes as f64),
+                    counted(verified.files, "file"),
+                );
+                tell(paragraph("", &text));
+            }
             Err(error) if states.len() == 1 => {
                 progress.finish();
                 return Err(error.into());
