@@ -380,7 +380,7 @@ fn show(
         "{}",
         paragraph(
             "",
-            "Blocks before compression, without the headers of images."
+            &format!("Blocks before compression, without the headers of images; {limits}.")
         )
     )
 }
