@@ -1,4 +1,5 @@
 //! Deltas of checkpoints.
+#![allow(clippy::unwrap_used, clippy::allow_attributes, reason = "tests")]
 
 #[path = "../../../image/tests/it/common/mod.rs"]
 mod common;
