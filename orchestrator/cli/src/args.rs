@@ -111,7 +111,7 @@ pub enum Command {
     ///
     /// Of one file, or of all images of a directory or campaign.
     Image(ImageCommandArgs),
-    /// Store checkpoints as what changed between them, and restore them
+    /// Store and restore checkpoints as what changed between them
     ///
     /// And compare what each method would store.
     Delta(DeltaArgs),
