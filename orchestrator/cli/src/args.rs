@@ -1,5 +1,12 @@
 //! The command line.
 
+mod delta;
+
+pub use delta::{
+    DeltaArgs, DeltaCommand, DeltaCompareArgs, DeltaMakeArgs, DeltaPruneArgs, DeltaRestoreArgs,
+    DeltaShowArgs, DeltaVerifyArgs, ImageDiffArgs, MethodName,
+};
+
 use crate::exit_status::ExitStatus;
 use camino::Utf8PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -76,7 +83,7 @@ pub enum Command {
     ///
     /// And how often the comparisons of a campaign call equal things different.
     Calibrate(CalibrateArgs),
-    /// Compare sites, campaigns or baselines, each quantity with a verdict
+    /// Compare sites, campaigns or baselines, with verdicts
     ///
     /// Begins with what differs around the programs.
     Compare(CompareArgs),
@@ -103,7 +110,11 @@ pub enum Command {
     /// Show the zones of checkpoint images
     ///
     /// Of one file, or of all images of a directory or campaign.
-    Image(cvc_image_show::command::ImageArgs),
+    Image(ImageCommandArgs),
+    /// Store and restore checkpoints as what changed between them
+    ///
+    /// And compare what each method would store.
+    Delta(DeltaArgs),
     /// Show who wrote what, when and in which pattern, from a trace
     ///
     /// Of Darshan, strace or DFTracer; with findings, and what differs between two.
@@ -550,6 +561,21 @@ pub struct ReportArgs {
     /// Exit with code 11 if predictions miss a bound of the campaign's [predict], as `cvc run` does
     #[arg(long)]
     pub gate: bool,
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ImageCommandArgs {
+    #[command(subcommand)]
+    pub command: Option<ImageCommand>,
+    #[command(flatten)]
+    pub show: Option<cvc_image_show::command::ImageArgs>,
+}
+
+#[derive(Subcommand)]
+pub enum ImageCommand {
+    /// Show which pages differ between two checkpoints of the same processes, by zone and part
+    Diff(ImageDiffArgs),
 }
 
 #[derive(Args)]

@@ -3,6 +3,7 @@
 use crate::{exit_status::ExitStatus, output::note, session_log};
 use cvc_core::source::SourceErrors;
 use cvc_core::store::StoreError;
+use cvc_delta::{DeltaError, DeltaErrorKind};
 use cvc_engine::{attempt::RunError, crew::CrewError};
 use cvc_image_show::command::ImageCommandError;
 use cvc_index::error::AnalysisError;
@@ -133,6 +134,44 @@ impl From<std::io::Error> for Failure {
             message: format!("cannot write: {error}"),
             hint: None,
         }
+    }
+}
+
+impl From<DeltaError> for Failure {
+    fn from(error: DeltaError) -> Self {
+        Self::Other {
+            status: of_delta(&error.kind),
+            message: error.to_string(),
+            hint: error.hint().map(str::to_owned),
+        }
+    }
+}
+
+fn of_delta(kind: &DeltaErrorKind) -> ExitStatus {
+    match kind {
+        DeltaErrorKind::Io { verb, .. } if matches!(*verb, "open" | "read" | "list") => {
+            ExitStatus::Unreadable
+        }
+        DeltaErrorKind::Io { .. } | DeltaErrorKind::Busy => ExitStatus::Store,
+        DeltaErrorKind::Empty
+        | DeltaErrorKind::BlockSize(_)
+        | DeltaErrorKind::Threshold(_)
+        | DeltaErrorKind::ChainLength(_)
+        | DeltaErrorKind::OtherRun { .. }
+        | DeltaErrorKind::NoState { .. }
+        | DeltaErrorKind::NoBlock(_)
+        | DeltaErrorKind::Exists => ExitStatus::Usage,
+        DeltaErrorKind::OtherBytes => ExitStatus::Differs,
+        DeltaErrorKind::Image(_)
+        | DeltaErrorKind::Temporary
+        | DeltaErrorKind::Special(_)
+        | DeltaErrorKind::Changed
+        | DeltaErrorKind::NotOurs(_)
+        | DeltaErrorKind::Newer { .. }
+        | DeltaErrorKind::Damaged { .. }
+        | DeltaErrorKind::MissingLink { .. }
+        | DeltaErrorKind::WrongBase { .. }
+        | DeltaErrorKind::Differs { .. } => ExitStatus::Unreadable,
     }
 }
 

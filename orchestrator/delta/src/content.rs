@@ -74,7 +74,11 @@ impl Content {
         let path = &file.path;
         let is_named_image = file.name.ends_with(".dmtcp");
         let opened = File::open(path).map_err(DeltaError::io(path, "open"))?;
-        if !is_named_image || addressing == Addressing::Index {
+        // blocks of a gzip stream never come back, by whatever they are known
+        let is_read = is_named_image
+            && (addressing == Addressing::Address
+                || is_gzip(&opened).map_err(DeltaError::io(path, "read"))?);
+        if !is_read {
             return Ok(Self {
                 layout: Layout::by_index(file.bytes),
                 image: None,
@@ -90,6 +94,13 @@ impl Content {
         } else {
             Reader::Plain(opened)
         };
+        if addressing == Addressing::Index {
+            return Ok(Self {
+                layout: Layout::by_index(image.uncompressed_bytes),
+                image: None,
+                reader,
+            });
+        }
         let layout = Layout::of_image(&image);
         layout.check(path)?;
         Ok(Self {
@@ -246,6 +257,16 @@ impl Content {
             .into_par_iter()
             .try_for_each(|(offset, stretch)| file.read_exact_at(stretch, offset))
             .map_err(|error| cannot_read(path, error))
+    }
+}
+
+/// Whether a file begins as gzip's do.
+fn is_gzip(file: &File) -> io::Result<bool> {
+    let mut first = [0; 2];
+    match file.read_exact_at(&mut first, 0) {
+        Ok(()) => Ok(first == [0x1f, 0x8b]),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

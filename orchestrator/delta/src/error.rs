@@ -16,6 +16,13 @@ pub struct DeltaError {
     pub kind: DeltaErrorKind,
 }
 
+/// What is wrong with an image; its path stands before that already.
+fn without_path(error: &ImageError) -> String {
+    let text = error.to_string();
+    let path = format!("{}: ", error.path.display());
+    text.strip_prefix(&path).unwrap_or(&text).to_owned()
+}
+
 /// What is wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum DeltaErrorKind {
@@ -28,7 +35,7 @@ pub enum DeltaErrorKind {
         error: io::Error,
     },
     /// An image cannot be read.
-    #[error("{0}")]
+    #[error("{}", without_path(.0))]
     Image(ImageError),
     /// DMTCP still writes it, or was killed while it did.
     #[error("a temporary file of DMTCP: this checkpoint was never finished")]
@@ -115,6 +122,9 @@ pub enum DeltaErrorKind {
         /// Digest now.
         found: String,
     },
+    /// What is stored differs from a file that it is compared with.
+    #[error("its bytes differ from what is stored")]
+    OtherBytes,
     /// Something is there already.
     #[error("exists")]
     Exists,
@@ -163,6 +173,9 @@ impl DeltaError {
             }
             DeltaErrorKind::WrongBase { .. } => {
                 "files of two series were mixed: bring the right one back"
+            }
+            DeltaErrorKind::NotOurs(_) => {
+                "`cvc delta make` makes a series; `cvc delta show` says what is in one"
             }
             DeltaErrorKind::Exists => "name a place that does not exist yet",
             DeltaErrorKind::Busy => "wait for it, or end it",

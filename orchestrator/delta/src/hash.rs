@@ -1,5 +1,6 @@
 //! Hashes of blocks.
 
+use blake3::{IncrementCounter, platform::Platform};
 use std::fmt;
 
 /// The first 128 bits of BLAKE3. Two different blocks of n have the same hash with a probability of about n²/2¹²⁹: for a petabyte in pages of 4 KiB
@@ -35,9 +36,135 @@ impl fmt::Debug for Hash {
     }
 }
 
+/// Bytes of a chunk and of a node of BLAKE3's tree, and of what it makes of either.
+const CHUNK: usize = 1024;
+const NODE: usize = 64;
+const VALUE: usize = 32;
+/// Chunks of a page.
+const CHUNKS: usize = cvc_image::PAGE / CHUNK;
+/// Pages that are hashed together: as many as the widest vectors have lanes.
+const LANES: usize = 16;
+/// BLAKE3, section 2.2: the initial value, and flags of its compression function.
+const IV: [u32; 8] = [
+    0x6a09_e667,
+    0xbb67_ae85,
+    0x3c6e_f372,
+    0xa54f_f53a,
+    0x510e_527f,
+    0x9b05_688c,
+    0x1f83_d9ab,
+    0x5be0_cd19,
+];
+const CHUNK_START: u8 = 1;
+const CHUNK_END: u8 = 2;
+const PARENT: u8 = 4;
+const ROOT: u8 = 8;
+
+/// Hashes blocks; those that are zero without computing it.
+///
+/// A page has four chunks, which fill a quarter of the lanes of a wide vector if pages are hashed one by one. Here the first chunks of several pages
+/// are hashed at once, then the second ones, and so on: more than twice as fast, and the same hashes.
+pub fn hash_all<'a>(blocks: impl IntoIterator<Item = &'a [u8]>, hashes: &mut Vec<Hash>) {
+    let mut pages: [&[u8; cvc_image::PAGE]; LANES] = [&[0; cvc_image::PAGE]; LANES];
+    let mut places = [0; LANES];
+    let mut waiting = 0;
+    let zero = Hash::of(&[]);
+    for block in blocks {
+        let place = hashes.len();
+        hashes.push(zero);
+        if is_zero(block) {
+            continue;
+        }
+        let Ok(page) = block.try_into() else {
+            hashes[place] = Hash::of(block);
+            continue;
+        };
+        (pages[waiting], places[waiting]) = (page, place);
+        waiting += 1;
+        if waiting == LANES {
+            hash_pages(&pages, &places, hashes);
+            waiting = 0;
+        }
+    }
+    hash_pages(&pages[..waiting], &places[..waiting], hashes);
+}
+
+/// Hashes up to [`LANES`] pages and puts each hash in its place.
+fn hash_pages(pages: &[&[u8; cvc_image::PAGE]], places: &[usize], hashes: &mut [Hash]) {
+    let platform = Platform::detect();
+    let mut chunks = [[[0; VALUE]; LANES]; CHUNKS];
+    for (n, values) in chunks.iter_mut().enumerate() {
+        let mut inputs: [&[u8; CHUNK]; LANES] = [&[0; CHUNK]; LANES];
+        for (input, page) in inputs.iter_mut().zip(pages) {
+            *input = &page.as_chunks().0[n];
+        }
+        platform.hash_many(
+            &inputs[..pages.len()],
+            &IV,
+            n as u64,
+            IncrementCounter::No,
+            0,
+            CHUNK_START,
+            CHUNK_END,
+            values.as_flattened_mut(),
+        );
+    }
+    // a node is made of two values
+    let node = |left: &[[u8; VALUE]; LANES], right: &[[u8; VALUE]; LANES], flags: u8| {
+        let mut nodes = [[0; NODE]; LANES];
+        for (n, node) in nodes.iter_mut().enumerate().take(pages.len()) {
+            node[..VALUE].copy_from_slice(&left[n]);
+            node[VALUE..].copy_from_slice(&right[n]);
+        }
+        let mut values = [[0; VALUE]; LANES];
+        let inputs: [&[u8; NODE]; LANES] = std::array::from_fn(|n| &nodes[n]);
+        platform.hash_many(
+            &inputs[..pages.len()],
+            &IV,
+            0,
+            IncrementCounter::No,
+            flags,
+            0,
+            0,
+            values.as_flattened_mut(),
+        );
+        values
+    };
+    let [a, b, c, d] = &chunks;
+    let roots = node(&node(a, b, PARENT), &node(c, d, PARENT), PARENT | ROOT);
+    for (root, place) in roots.iter().zip(places) {
+        hashes[*place].0.copy_from_slice(&root[..16]);
+    }
+}
+
 /// Whether all bytes are zero.
 pub fn is_zero(bytes: &[u8]) -> bool {
     // whole groups: the compiler makes vectors of it
     let (groups, rest) = bytes.as_chunks::<32>();
     groups.iter().all(|group| *group == [0; 32]) && rest.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_are_hashed_together_have_the_hashes_that_they_have_alone() {
+        let block = |n: usize, bytes: usize| -> Vec<u8> {
+            (0..bytes).map(|at| (at * (n + 3) % 251) as u8).collect()
+        };
+        for count in [0, 1, 15, 16, 17, 50] {
+            let mut blocks: Vec<Vec<u8>> = (0..count).map(|n| block(n, 4096)).collect();
+            blocks.push(vec![0; 4096]);
+            blocks.push(block(7, 777));
+            blocks.insert(count / 2, block(8, 16_384));
+            let mut hashes = Vec::new();
+            hash_all(blocks.iter().map(Vec::as_slice), &mut hashes);
+            let alone: Vec<Hash> = blocks
+                .iter()
+                .map(|b| Hash::of(if is_zero(b) { &[] } else { b }))
+                .collect();
+            assert_eq!(hashes, alone, "{count}");
+        }
+    }
 }

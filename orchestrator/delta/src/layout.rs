@@ -160,12 +160,15 @@ impl Layout {
         self.extents.iter().map(|e| e.blocks(size)).sum()
     }
 
-    /// Refuses one that no file has: a file may be damaged where no checksum tells.
+    /// Refuses one that no file has: a file may be damaged where no checksum tells. The end of the last block is an address, too.
     pub fn check(&self, path: &Path) -> Result<(), DeltaError> {
         let mut at = 0;
         for extent in &self.extents {
             let end = extent.offset.checked_add(extent.bytes);
-            let last = extent.start.checked_add(extent.bytes);
+            let last = extent
+                .start
+                .checked_add(extent.bytes)
+                .and_then(|last| last.checked_add(u64::from(MAX_BLOCK_BYTES)));
             match (end, last) {
                 (Some(end), Some(_)) if extent.offset >= at && end <= self.bytes => at = end,
                 _ => return Err(DeltaError::damaged(path, "the table of extents")),
@@ -193,6 +196,18 @@ impl Numbers {
             .collect();
         extents.sort_by_key(|(extent, _)| extent.start);
         Self(extents)
+    }
+
+    /// Whether their blocks are among so many, and all have addresses: a file of hashes may say anything.
+    pub fn are_of(&self, blocks: u64, size: BlockSize) -> bool {
+        self.0.iter().all(|(extent, first)| {
+            // the last block ends at a multiple of the block size
+            let end = extent.start.checked_add(extent.bytes);
+            end.is_some_and(|end| end.checked_add(size.bytes()).is_some())
+                && first
+                    .checked_add(extent.blocks(size))
+                    .is_some_and(|end| end <= blocks)
+        })
     }
 
     /// The block that contains an address, with its number in the file.

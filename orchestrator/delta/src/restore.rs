@@ -4,8 +4,9 @@ use crate::{
     codec,
     content::Content,
     error::{DeltaError, DeltaErrorKind},
-    file::{Reference, StateFile, Summary},
+    file::{Reference, StateFile, Summary, wire},
     frame::Unpacker,
+    hash::{Hash, hash_all},
     layout::{Block, Numbers},
     signature,
     source::Source,
@@ -201,16 +202,19 @@ impl Chain {
         let mut references = references.into_iter();
         for extent in &layout.extents {
             take_frame(&mut frame, extent.offset - at, &mut buffer, to)?;
+            let mut lengths = Vec::new();
             for (block, reference) in extent.cut(size).zip(references.by_ref()) {
                 let from = buffer.len();
                 buffer.resize(from + block.bytes as usize, 0);
                 self.read(&entry.name, &block, 0, reference, &mut buffer[from..])?;
-                hashes.push(signature::hash(&buffer[from..]));
+                lengths.push(block.bytes as usize);
                 if buffer.len() >= PIECE {
+                    hash_last(&buffer, &mut lengths, &mut hashes);
                     to(&buffer)?;
                     buffer.clear();
                 }
             }
+            hash_last(&buffer, &mut lengths, &mut hashes);
             at = extent.offset + extent.bytes;
         }
         take_frame(&mut frame, layout.bytes - at, &mut buffer, to)?;
@@ -238,7 +242,7 @@ impl Chain {
         }
         let parent = to.parent().filter(|p| !p.as_os_str().is_empty());
         let new = tempfile::Builder::new()
-            .prefix(".cvc-new-")
+            .prefix(wire::NEW)
             .tempdir_in(parent.unwrap_or(Path::new(".")))
             .map_err(DeltaError::io(to, "write"))?;
         let told =
@@ -307,15 +311,7 @@ impl Chain {
                         std::io::ErrorKind::NotFound.into(),
                     )
                 })?;
-            let differs = || {
-                DeltaError::new(
-                    &file.path,
-                    DeltaErrorKind::Differs {
-                        expected: "the bytes of this file".into(),
-                        found: "others".into(),
-                    },
-                )
-            };
+            let differs = || DeltaError::new(&file.path, DeltaErrorKind::OtherBytes);
             let mut content = Content::open(file, self.summary().addressing)?.sequential();
             self.content(n, &mut |bytes| {
                 progress(bytes.len() as u64);
@@ -341,6 +337,18 @@ impl Chain {
     fn strange(&self, name: &str) -> DeltaError {
         DeltaError::damaged(self.files[0].file.path(), format!("the name {name:?}"))
     }
+}
+
+/// Hashes the blocks of these lengths with which a buffer ends.
+fn hash_last(buffer: &[u8], lengths: &mut Vec<usize>, hashes: &mut Vec<Hash>) {
+    let bytes: usize = lengths.iter().sum();
+    let mut rest = &buffer[buffer.len() - bytes..];
+    let blocks = lengths.drain(..).map(|length| {
+        let (block, after) = rest.split_at(length);
+        rest = after;
+        block
+    });
+    hash_all(blocks, hashes);
 }
 
 /// Adds the next bytes of a frame to the buffer, and hands it on when it is full.

@@ -235,6 +235,45 @@ impl Series {
         wire::write_whole(&self.dir.join(MANIFEST), &text)
     }
 
+    /// Removes a series without states, as [`Self::create`] made it: its directory too, if nothing else is in it.
+    ///
+    /// # Errors
+    /// Where its manifest cannot be removed.
+    pub fn remove_if_empty(self) -> Result<(), DeltaError> {
+        if !Self::open(&self.dir)?.manifest.states.is_empty() {
+            return Ok(());
+        }
+        self.sweep()?;
+        let path = self.dir.join(MANIFEST);
+        fs::remove_file(&path).map_err(DeltaError::io(&path, "remove"))?;
+        // somebody put something else there
+        let _ = fs::remove_dir(&self.dir);
+        Ok(())
+    }
+
+    /// Length of the hashes that are kept to compare the next state with, bytes.
+    #[must_use]
+    pub fn kept_hashes_bytes(&self) -> u64 {
+        let states = self.manifest.states.iter();
+        states
+            .filter(|s| self.signature_file(s.state).exists())
+            .map(|s| s.signature_bytes)
+            .sum()
+    }
+
+    /// Removes what a program that was killed left half-written. Nobody else writes: the series is locked.
+    fn sweep(&self) -> Result<(), DeltaError> {
+        let entries = fs::read_dir(&self.dir).map_err(DeltaError::io(&self.dir, "list"))?;
+        for entry in entries.flatten() {
+            let is_new = entry.file_name().to_string_lossy().starts_with(wire::NEW);
+            if is_new && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                let path = entry.path();
+                fs::remove_file(&path).map_err(DeltaError::io(&path, "remove"))?;
+            }
+        }
+        Ok(())
+    }
+
     fn lock(&self) -> Result<Lock, DeltaError> {
         let file = File::open(&self.dir).map_err(DeltaError::io(&self.dir, "open"))?;
         match file.try_lock() {
@@ -253,6 +292,7 @@ impl Series {
         let _lock = self.lock()?;
         // what another one added meanwhile
         self.manifest = Self::open(&self.dir)?.manifest;
+        self.sweep()?;
         let options = self.manifest.options;
         let source = Source::list(path)?;
         let begin = Instant::now();

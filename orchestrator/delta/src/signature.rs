@@ -5,7 +5,7 @@ use crate::{
     error::DeltaError,
     file::wire,
     frame,
-    hash::{Hash, is_zero},
+    hash::{Hash, hash_all},
     layout::{Addressing, Block, BlockSize, Extent, Layout, Numbers},
     source::Source,
 };
@@ -70,6 +70,9 @@ impl ImageSignature {
     }
 }
 
+/// Blocks that one core hashes at a time.
+const TOGETHER: usize = 64;
+
 /// A state that was read once.
 pub(crate) struct Signed {
     pub signature: Signature,
@@ -116,7 +119,11 @@ pub(crate) fn sign_all(
         let mut packer =
             frame::Packer::new().map_err(DeltaError::io(&file.path, "compress the frame of"))?;
         content.windows(&file.path, block, |window| {
-            hashes.par_extend(window.blocks.par_iter().map(|b| hash(window.of(b))));
+            hashes.par_extend(window.blocks.par_chunks(TOGETHER).flat_map_iter(|blocks| {
+                let mut hashes = Vec::with_capacity(blocks.len());
+                hash_all(blocks.iter().map(|b| window.of(b)), &mut hashes);
+                hashes
+            }));
             window
                 .between()
                 .try_for_each(|bytes| packer.put(bytes))
@@ -165,15 +172,6 @@ pub(crate) fn digest(layout: &Layout, frame: Hash, hashes: &[Hash]) -> String {
         hasher.update(&hash.0);
     }
     Hash::from(hasher.finalize()).to_string()
-}
-
-/// The hash of a block; of one that is zero without computing it.
-pub(crate) fn hash(bytes: &[u8]) -> Hash {
-    if is_zero(bytes) {
-        Hash::of(&[])
-    } else {
-        Hash::of(bytes)
-    }
 }
 
 /// Bytes of blocks of `new` that `old` does not have at the same place.
@@ -302,18 +300,17 @@ impl Signature {
                 .by_ref()
                 .take(usize::try_from(image.blocks).unwrap_or(usize::MAX))
                 .collect();
-            if taken.len() as u64 != image.extents
+            let numbers = Numbers(taken);
+            if numbers.0.len() as u64 != image.extents
                 || own.len() as u64 != image.blocks
-                || taken
-                    .iter()
-                    .any(|(e, _)| e.start.checked_add(e.bytes).is_none())
+                || !numbers.are_of(own.len() as u64, head.block_bytes)
             {
                 return Err(damaged("the tables"));
             }
             images.insert(
                 image.name,
                 ImageSignature {
-                    numbers: Numbers(taken),
+                    numbers,
                     hashes: own,
                 },
             );

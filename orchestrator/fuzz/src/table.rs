@@ -1,8 +1,8 @@
 //! All targets.
 
 use crate::targets::{
-    agents, darshan, files, images, install, inventories, nodes, programs, slurm, spec_files, ssh,
-    tables, traces,
+    agents, darshan, deltas, files, images, install, inventories, nodes, programs, slurm,
+    spec_files, ssh, tables, traces,
 };
 
 /// A reader under test.
@@ -42,6 +42,13 @@ pub const TARGETS: &[Target] = &[
     target_of("checkpoint-dir", images::checkpoint_dir, images::DIR_WORDS),
     target_of("csv", tables::csv, tables::WORDS),
     target_of("darshan-log", darshan::log, darshan::WORDS),
+    target_of("delta-series", deltas::series, deltas::SERIES_WORDS),
+    target_of(
+        "delta-signature",
+        deltas::signature,
+        deltas::SIGNATURE_WORDS,
+    ),
+    target_of("delta-state", deltas::state, deltas::STATE_WORDS),
     target_of(
         "descriptor",
         spec_files::descriptor,

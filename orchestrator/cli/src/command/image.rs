@@ -1,7 +1,13 @@
 //! `cvc image`: the reader of images is in the probe; what it cannot know is to which runs and points of a campaign directories belong.
 
+use super::{delta, progress::Progress};
 use crate::{
-    display::Varying, exit_status::ExitStatus, failure::Failure, output, text::terminal_width,
+    args::{ImageCommand, ImageCommandArgs},
+    display::Varying,
+    exit_status::ExitStatus,
+    failure::Failure,
+    output,
+    text::terminal_width,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::ids::PointId;
@@ -11,16 +17,22 @@ use cvc_image_show::{
     Group, Grouping,
     command::{Caller, ImageArgs, ImageCommandError, run_for},
 };
-use parking_lot::Mutex;
-use std::{
-    cell::RefCell,
-    collections::HashMap,
-    path::Path,
-    rc::Rc,
-    time::{Duration, Instant},
-};
+use std::{cell::RefCell, collections::HashMap, path::Path, rc::Rc};
 
-pub fn image(args: &ImageArgs) -> Result<ExitStatus, Failure> {
+pub fn image(args: &ImageCommandArgs) -> Result<ExitStatus, Failure> {
+    match (&args.command, &args.show) {
+        (Some(ImageCommand::Diff(args)), _) => delta::diff(args),
+        (None, Some(args)) => show(args),
+        // clap asks for one of them
+        (None, None) => Err(Failure::Other {
+            status: ExitStatus::Usage,
+            message: "no image is named".into(),
+            hint: Some("`cvc image --help` says what can be asked".into()),
+        }),
+    }
+}
+
+fn show(args: &ImageArgs) -> Result<ExitStatus, Failure> {
     let progress = Progress::start();
     let campaigns = Campaigns::below(&args.path);
     let (by_run, by_point) = (campaigns.clone(), campaigns);
@@ -37,8 +49,8 @@ pub fn image(args: &ImageArgs) -> Result<ExitStatus, Failure> {
         },
     ];
     let caller = Caller {
-        progress: Some(&|done, all| progress.tell(done as u64, all as u64, "images")),
-        estimating: Some(&|done, all| progress.tell(done, all, "MiB")),
+        progress: Some(&|done, all| progress.tell(done as u64, all as u64, "images read")),
+        estimating: Some(&|done, all| progress.tell(done, all, "MiB read")),
         width: terminal_width(),
         groupings,
     };
@@ -159,76 +171,5 @@ impl Campaigns {
             name: run,
         };
         Some(Owner { run, point })
-    }
-}
-
-/// Time before progress is told: most commands are done by then.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Time between two lines where no terminal shows a bar.
-const PAUSE: Duration = Duration::from_secs(10);
-
-/// Tells how far the reading is: a bar on a terminal, else a line now and then.
-struct Progress {
-    start: Instant,
-    bar: output::Bar,
-    /// When, after the start, something is to be told next.
-    next: Mutex<Duration>,
-}
-
-impl Progress {
-    fn start() -> Self {
-        let bar = output::bar();
-        bar.set_template("{bar:16.green/dim} {pos}/{len} {msg} read");
-        Self {
-            start: Instant::now(),
-            bar,
-            next: Mutex::new(PATIENCE),
-        }
-    }
-
-    fn tell(&self, done: u64, all: u64, of: &'static str) {
-        if done == all {
-            self.bar.finish_and_clear();
-        } else if is_due(
-            &self.next,
-            self.start.elapsed(),
-            if output::is_stderr_terminal() {
-                Duration::ZERO
-            } else {
-                PAUSE
-            },
-        ) {
-            if output::is_stderr_terminal() {
-                self.bar.set_message(of);
-                self.bar.set_length(all);
-                self.bar.set_position(done);
-            } else {
-                output::note(format_args!("{done} of {all} {of} read"));
-            }
-        }
-    }
-}
-
-/// Whether something is to be told at this time, and not again before a pause.
-fn is_due(next: &Mutex<Duration>, now: Duration, pause: Duration) -> bool {
-    let mut next = next.lock();
-    let is_due = now >= *next;
-    if is_due {
-        *next = now + pause;
-    }
-    is_due
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_is_told_after_two_seconds_and_then_now_and_then() {
-        let next = Mutex::new(PATIENCE);
-        let told: Vec<u64> = (0..=30)
-            .filter(|s| is_due(&next, Duration::from_secs(*s), PAUSE))
-            .collect();
-        assert_eq!(told, [2, 12, 22]);
     }
 }

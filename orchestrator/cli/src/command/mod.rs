@@ -4,6 +4,7 @@ mod advise;
 mod calibrate;
 mod compare;
 mod costs;
+mod delta;
 mod doctor;
 mod down;
 mod expected_json;
@@ -19,6 +20,7 @@ mod plan;
 mod plan_view;
 mod predict;
 mod prices;
+mod progress;
 mod reference;
 mod report;
 mod reproduce;
@@ -70,6 +72,7 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Predict(args) => predict::predict(&args),
         Command::Image(args) => image::image(&args),
+        Command::Delta(args) => delta::delta(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Install(args) => install::install(&args),
         Command::Down(args) => down::down(&args),

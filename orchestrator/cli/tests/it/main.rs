@@ -16,6 +16,7 @@ mod cluster_ssh;
 mod common;
 mod compare;
 mod costs;
+mod delta;
 mod dmtcp;
 mod dmtcp_stand_in;
 mod docs;

@@ -6,6 +6,8 @@ use crate::{
 };
 use std::{io::Write, path::Path};
 
+/// How the names of files begin that are not whole yet.
+pub const NEW: &str = ".cvc-new-";
 /// Bytes before a section: its length and its checksum.
 const BEFORE: usize = 8 + 16;
 /// Longest table that is unpacked, bytes: what a damaged length must not exceed.
@@ -104,7 +106,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DeltaError> {
 pub fn beside(path: &Path) -> Result<tempfile::NamedTempFile, DeltaError> {
     let dir = path.parent().filter(|d| !d.as_os_str().is_empty());
     tempfile::Builder::new()
-        .prefix(".cvc-new-")
+        .prefix(NEW)
         .tempfile_in(dir.unwrap_or(Path::new(".")))
         .map_err(DeltaError::io(path, "write"))
 }

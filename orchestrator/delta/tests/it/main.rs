@@ -1,9 +1,11 @@
 //! Deltas of checkpoints.
+#![allow(clippy::unwrap_used, clippy::allow_attributes, reason = "tests")]
 
 #[path = "../../../image/tests/it/common/mod.rs"]
 mod common;
 
 mod damage;
+mod fixtures;
 mod methods;
 mod process;
 mod refused;

@@ -148,3 +148,25 @@ fn states_that_nobody_needs_can_go() {
         .unwrap();
     assert_eq!((next.state, next.base), (7, Some(1)));
 }
+
+#[test]
+fn what_a_killed_program_left_is_swept_and_a_series_without_states_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::new(40_000, 20);
+    let place = dir.path().join("series");
+    let mut series = Series::create(&place, SeriesOptions::default()).unwrap();
+    fs::write(place.join(".cvc-new-x"), "half").unwrap();
+    let one = state(dir.path(), "one", &process);
+    series.add(&one, &|_| {}).unwrap();
+    assert!(!place.join(".cvc-new-x").exists());
+    let kept = fs::metadata(place.join("0001.sign")).unwrap().len();
+    assert_eq!(series.kept_hashes_bytes(), kept);
+    series.remove_if_empty().unwrap();
+    assert!(place.join("0001.state").exists(), "it has a state");
+    let empty = dir.path().join("empty");
+    Series::create(&empty, SeriesOptions::default())
+        .unwrap()
+        .remove_if_empty()
+        .unwrap();
+    assert!(!empty.exists());
+}

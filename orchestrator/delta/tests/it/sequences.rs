@@ -226,6 +226,32 @@ fn a_gzipped_image_comes_back_inflated() {
 }
 
 #[test]
+fn a_gzipped_image_is_compared_by_index_as_the_plain_one_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut process = Process::new(40_000, 50);
+    let options = SeriesOptions {
+        method: Method::Incremental,
+        addressing: Addressing::Index,
+        ..SeriesOptions::default()
+    };
+    let mut of_gzip = Series::create(&dir.path().join("of-gzip"), options).unwrap();
+    let mut of_plain = Series::create(&dir.path().join("of-plain"), options).unwrap();
+    for n in 1..=2 {
+        process.pages.insert(DATA + n * PAGE, 1000 + n);
+        let packed = dir.path().join(format!("gzip-{n}"));
+        let plain = dir.path().join(format!("plain-{n}"));
+        write(&packed, &[process.clone()], b"", true);
+        write(&plain, &[process.clone()], b"", false);
+        let (a, b) = (
+            of_gzip.add(&packed, &|_| {}).unwrap(),
+            of_plain.add(&plain, &|_| {}).unwrap(),
+        );
+        assert_eq!(a.changed_bytes, b.changed_bytes);
+        of_gzip.verify(a.state, Some(&plain), &|_| {}).unwrap();
+    }
+}
+
+#[test]
 fn what_ranks_have_in_common_is_stored_once() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");

@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod darshan;
+pub(crate) mod deltas;
 pub(crate) mod files;
 pub(crate) mod images;
 pub(crate) mod install;

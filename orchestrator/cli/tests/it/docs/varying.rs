@@ -21,7 +21,7 @@ const LINES: [(&str, &str); 3] = [
 ];
 
 /// Parts of lines that another machine prints differently: the page, what matches them, and the pattern.
-const PARTS: [(&str, &str, &str); 7] = [
+const PARTS: [(&str, &str, &str); 12] = [
     ("README.md", r"^\d+ runs, about .*", "[..] runs, about [..]"),
     (
         "README.md",
@@ -38,6 +38,24 @@ const PARTS: [(&str, &str, &str); 7] = [
         r"\): .* needed, .* free$",
         "): [..] needed, [..] free",
     ),
+    // how long it takes, and when git has written the states
+    (
+        "docs/delta.md",
+        r"^(state \d+: .* stored, )[0-9.]+ s",
+        "$1[..] s",
+    ),
+    (
+        "docs/delta.md",
+        r"^(\d+ +)[0-9.]+ s ( *.*) {2}[0-9.]+ s$",
+        "$1[..] s $2  [..] s",
+    ),
+    (
+        "docs/delta.md",
+        r"^(state .* of the series in )[0-9.]+ s$",
+        "$1[..] s",
+    ),
+    ("docs/delta.md", r"^state( +)after .*", "state$1after [..]"),
+    ("docs/delta.md", r"^─+$", "[..]"),
     (
         "docs/doctor.md",
         r"^ok  site local  .*, oversubscription",

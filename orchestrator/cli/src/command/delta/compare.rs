@@ -1,0 +1,409 @@
+//! `cvc delta compare`: what each method would store of checkpoints.
+
+use super::{
+    Bytes, bytes_of,
+    document::{self, MethodDocument},
+    method_of, named, times_less,
+};
+use crate::{
+    args::{DeltaCompareArgs, MethodName},
+    exit_status::ExitStatus,
+    failure::Failure,
+    output::{self, tell},
+    text::{paragraph, table},
+};
+use cvc_core::units::{counted, duration, size};
+use cvc_delta::{Addressing, Codec, Matrix, Method, Series, SeriesOptions};
+use cvc_os::atomic_file::{self, Durability};
+use serde::Serialize;
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+    path::Path,
+    time::Instant,
+};
+
+const METHODS: [MethodName; 5] = [
+    MethodName::Full,
+    MethodName::Incremental,
+    MethodName::Differential,
+    MethodName::Adca,
+    MethodName::Bounded,
+];
+/// How many times the volume of a full state is small enough to be told as such, at least.
+const WORTH: f64 = 1.1;
+
+/// What a method stores of all states.
+#[derive(Serialize)]
+struct Stored {
+    #[serde(skip)]
+    name: &'static str,
+    #[serde(skip)]
+    named: String,
+    #[serde(flatten)]
+    method: MethodDocument,
+    by: &'static str,
+    total_bytes: u64,
+    last_bytes: u64,
+    files_to_restore_last: u32,
+    most_files_to_restore: u32,
+    /// Each state with its base; states from 1.
+    states: Vec<StoredState>,
+}
+
+#[derive(Serialize)]
+struct StoredState {
+    state: usize,
+    base: Option<usize>,
+    becomes_base: bool,
+    stored_bytes: u64,
+    files_to_restore: u32,
+}
+
+/// What a codec makes of the states, really.
+#[derive(Serialize)]
+struct Packed {
+    #[serde(flatten)]
+    method: MethodDocument,
+    codec: &'static str,
+    total_bytes: u64,
+    last_bytes: u64,
+    hash_s: f64,
+    store_s: f64,
+    restore_last_s: f64,
+}
+
+#[derive(Serialize)]
+struct Pair {
+    from: usize,
+    to: usize,
+    distance_s: f64,
+    changed_bytes: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct CompareDocument {
+    states: Vec<GivenState>,
+    block_bytes: u64,
+    methods: Vec<Stored>,
+    packed: Vec<Packed>,
+    pairs: Vec<PairsBy>,
+}
+
+#[derive(Serialize)]
+struct GivenState {
+    state: usize,
+    path: String,
+    taken_unix_s: f64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct PairsBy {
+    by: &'static str,
+    pairs: Vec<Pair>,
+}
+
+pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
+    let is_alone = args.csv.as_deref() == Some(Path::new("-"));
+    let ways: Vec<Addressing> = match args.by {
+        Some(by) => vec![by.into()],
+        None if is_alone => vec![Addressing::Address],
+        None => vec![Addressing::Address, Addressing::Index],
+    };
+    let all = bytes_of(&args.states);
+    let progress = Bytes::start(all * ways.len() as u64, "MiB read");
+    let matrices: Result<Vec<(Addressing, Matrix)>, _> = ways
+        .into_iter()
+        .map(|by| {
+            let told = |bytes| progress.advance(bytes);
+            Ok((by, Matrix::read(&args.states, by, args.block, &told)?))
+        })
+        .collect::<Result<_, cvc_delta::DeltaError>>();
+    progress.finish();
+    let matrices = matrices?;
+    if let Some(path) = &args.csv {
+        let text = csv(&matrices[0].1);
+        if is_alone {
+            output::shown().write_all(text.as_bytes())?;
+            return Ok(ExitStatus::Done);
+        }
+        atomic_file::write(path, text.as_bytes(), Durability::Visible).map_err(|error| {
+            Failure::Other {
+                status: ExitStatus::Store,
+                message: format!("cannot write {}: {error}", path.display()),
+                hint: None,
+            }
+        })?;
+    }
+    let methods: Vec<Stored> = METHODS
+        .into_iter()
+        .flat_map(|name| matrices.iter().map(move |of| (name, of)))
+        .map(|(name, (by, matrix))| {
+            stored(method_of(name, args.threshold, args.files), *by, matrix)
+        })
+        .collect();
+    let packed = match args.pack {
+        Some(name) => pack(args, method_of(name, args.threshold, args.files), all)?,
+        None => Vec::new(),
+    };
+    if args.json {
+        let document = CompareDocument {
+            states: given(args, &matrices[0].1),
+            block_bytes: args.block.bytes(),
+            methods,
+            packed,
+            pairs: matrices
+                .iter()
+                .map(|(by, matrix)| PairsBy {
+                    by: document::addressing(*by),
+                    pairs: pairs(matrix),
+                })
+                .collect(),
+        };
+        let mut out = output::shown_as(true);
+        let text = serde_json::to_string_pretty(&document).map_err(io::Error::from)?;
+        writeln!(out, "{text}")?;
+        return Ok(ExitStatus::Done);
+    }
+    if let Some(path) = &args.csv {
+        tell(path.display());
+    }
+    let mut out = output::shown();
+    // bounded has all settings
+    let limits = named(method_of(MethodName::Bounded, args.threshold, args.files));
+    let limits = limits
+        .replace("bounded, ", "adca and bounded with ")
+        .replace(", at most", ", bounded with at most");
+    show(
+        &mut out,
+        &matrices[0].1,
+        &methods,
+        args.block.bytes(),
+        &limits,
+    )?;
+    if let Some(name) = args.pack {
+        let method = named(method_of(name, args.threshold, args.files));
+        show_packed(&mut out, &method, &packed)?;
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn given(args: &DeltaCompareArgs, matrix: &Matrix) -> Vec<GivenState> {
+    args.states
+        .iter()
+        .zip(matrix.taken_s.iter().zip(&matrix.bytes))
+        .enumerate()
+        .map(|(n, (path, (taken_s, bytes)))| GivenState {
+            state: n + 1,
+            path: path.display().to_string(),
+            taken_unix_s: *taken_s,
+            bytes: *bytes,
+        })
+        .collect()
+}
+
+fn stored(method: Method, by: Addressing, matrix: &Matrix) -> Stored {
+    let choices = matrix.choices(method);
+    let last = choices.last();
+    Stored {
+        name: method.as_str(),
+        named: named(method),
+        method: method.into(),
+        by: document::addressing(by),
+        total_bytes: choices.iter().map(|c| c.bytes).sum(),
+        last_bytes: last.map_or(0, |c| c.bytes),
+        files_to_restore_last: last.map_or(0, |c| c.files),
+        most_files_to_restore: choices.iter().map(|c| c.files).max().unwrap_or(0),
+        states: choices
+            .iter()
+            .enumerate()
+            .map(|(n, choice)| StoredState {
+                state: n + 1,
+                base: choice.base.map(|base| base + 1),
+                becomes_base: choice.becomes_base,
+                stored_bytes: choice.bytes,
+                files_to_restore: choice.files,
+            })
+            .collect(),
+    }
+}
+
+fn pairs(matrix: &Matrix) -> Vec<Pair> {
+    (1..matrix.len())
+        .flat_map(|to| (0..to).map(move |from| (from, to)))
+        .map(|(from, to)| Pair {
+            from: from + 1,
+            to: to + 1,
+            distance_s: matrix.taken_s[to] - matrix.taken_s[from],
+            changed_bytes: matrix.changed(to, from),
+            bytes: matrix.bytes[to],
+        })
+        .collect()
+}
+
+fn csv(matrix: &Matrix) -> String {
+    let mut text = "from,to,distance_s,changed_bytes,bytes\n".to_owned();
+    for pair in pairs(matrix) {
+        let _ = writeln!(
+            text,
+            "{},{},{:.3},{},{}",
+            pair.from, pair.to, pair.distance_s, pair.changed_bytes, pair.bytes
+        );
+    }
+    text
+}
+
+/// Stores the states with each codec, and restores the last one.
+fn pack(args: &DeltaCompareArgs, method: Method, all: u64) -> Result<Vec<Packed>, Failure> {
+    let in_temporary = |error: io::Error| Failure::Other {
+        status: ExitStatus::Store,
+        message: format!(
+            "cannot make a temporary directory in {}: {error}",
+            std::env::temp_dir().display()
+        ),
+        hint: Some("TMPDIR names another place".into()),
+    };
+    let progress = Bytes::start(all * Codec::ALL.len() as u64, "MiB packed");
+    let mut packed = Vec::new();
+    for codec in Codec::ALL {
+        let dir = tempfile::Builder::new()
+            .prefix("cvc-delta-")
+            .tempdir()
+            .map_err(in_temporary)?;
+        let options = SeriesOptions {
+            method,
+            block_bytes: args.block,
+            codec,
+            ..SeriesOptions::default()
+        };
+        let mut series = Series::create(&dir.path().join("series"), options)?;
+        for state in &args.states {
+            series.add(state, &|bytes| progress.advance(bytes))?;
+        }
+        let states = series.states();
+        let last = states.last().map_or(1, |s| s.state);
+        let begin = Instant::now();
+        series.restore(last, &dir.path().join("restored"), &|_| {})?;
+        packed.push(Packed {
+            method: method.into(),
+            codec: codec.as_str(),
+            total_bytes: states.iter().map(|s| s.file_bytes).sum(),
+            last_bytes: states.last().map_or(0, |s| s.file_bytes),
+            hash_s: states.iter().map(|s| s.hash_s).sum(),
+            store_s: states.iter().map(|s| s.store_s).sum(),
+            restore_last_s: begin.elapsed().as_secs_f64(),
+        });
+    }
+    progress.finish();
+    Ok(packed)
+}
+
+/// Which stores least; the same amount in fewer files is better.
+fn least(methods: &[Stored]) -> Option<&Stored> {
+    methods
+        .iter()
+        .min_by_key(|m| (m.total_bytes, m.most_files_to_restore))
+}
+
+fn in_a_sentence(matrix: &Matrix, methods: &[Stored], block_bytes: u64) -> String {
+    let full: u64 = matrix.bytes.iter().sum();
+    let Some(least) = least(methods) else {
+        return String::new();
+    };
+    let files = |of: &Stored| counted(of.most_files_to_restore, "file");
+    if (full as f64) < WORTH * least.total_bytes as f64 {
+        return format!(
+            "A delta does not pay: of {} of {} in blocks of {}, the best method ({} by {}) stores {} instead of {}.",
+            counted(matrix.len(), "state"),
+            size(full as f64),
+            size(block_bytes as f64),
+            least.named,
+            least.by,
+            size(least.total_bytes as f64),
+            size(full as f64)
+        );
+    }
+    format!(
+        "Least is stored by {}, by {} in blocks of {}: {} instead of {} for {}, {} times less; a restore needs up to {}.",
+        least.named,
+        least.by,
+        size(block_bytes as f64),
+        size(least.total_bytes as f64),
+        size(full as f64),
+        counted(matrix.len(), "state"),
+        times_less(least.total_bytes, full),
+        files(least)
+    )
+}
+
+fn show(
+    out: &mut impl Write,
+    matrix: &Matrix,
+    methods: &[Stored],
+    block_bytes: u64,
+    limits: &str,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "{}\n",
+        paragraph("", &in_a_sentence(matrix, methods, block_bytes))
+    )?;
+    let full: u64 = matrix.bytes.iter().sum();
+    let mut rows = table(
+        [
+            "method",
+            "by",
+            "all",
+            "last",
+            "times less",
+            "files, most",
+            "files, last",
+        ],
+        &[],
+    );
+    for method in methods {
+        rows.add_row([
+            method.name.to_owned(),
+            method.by.to_owned(),
+            size(method.total_bytes as f64),
+            size(method.last_bytes as f64),
+            times_less(method.total_bytes, full),
+            method.most_files_to_restore.to_string(),
+            method.files_to_restore_last.to_string(),
+        ]);
+    }
+    writeln!(out, "{}", rows.trim_fmt())?;
+    writeln!(
+        out,
+        "{}",
+        paragraph(
+            "",
+            &format!("Blocks before compression, without the headers of images; {limits}.")
+        )
+    )
+}
+
+fn show_packed(out: &mut impl Write, method: &str, packed: &[Packed]) -> io::Result<()> {
+    writeln!(
+        out,
+        "\n{}\n",
+        paragraph(
+            "",
+            &format!("Stored by address with {method}, and the last one restored:")
+        )
+    )?;
+    let mut rows = table(["codec", "all", "last", "hash", "store", "restore"], &[]);
+    for codec in packed {
+        rows.add_row([
+            codec.codec.to_owned(),
+            size(codec.total_bytes as f64),
+            size(codec.last_bytes as f64),
+            duration(codec.hash_s),
+            duration(codec.store_s),
+            duration(codec.restore_last_s),
+        ]);
+    }
+    writeln!(out, "{}", rows.trim_fmt())
+}

@@ -1,0 +1,187 @@
+//! `cvc delta make`
+
+use super::{Bytes, FILES, bytes_of, document, document::StateDocument, method_of, named};
+use crate::{
+    args::{DeltaMakeArgs, MethodName},
+    exit_status::ExitStatus,
+    failure::Failure,
+    output::{tell, tell_json},
+    text::paragraph,
+};
+use cvc_core::units::{duration, size};
+use cvc_delta::{Method, Series, SeriesOptions, StateRecord, Threshold};
+use std::io;
+
+pub fn make(args: &DeltaMakeArgs) -> Result<ExitStatus, Failure> {
+    let is_there = Series::is_there(&args.series);
+    let mut series = if is_there {
+        let series = Series::open(&args.series)?;
+        let asked = options(args, *series.options())?;
+        refuse_others(args, series.options(), &asked)?;
+        series
+    } else {
+        let asked = options(args, SeriesOptions::default())?;
+        Series::create(&args.series, asked)?
+    };
+    // hashed, then read again where they changed
+    let progress = Bytes::start(bytes_of(&args.states), "MiB read");
+    for state in &args.states {
+        match series.add(state, &|bytes| progress.advance(bytes)) {
+            Ok(record) => told(args, &series, &record)?,
+            Err(error) => {
+                progress.finish();
+                if !is_there {
+                    series.remove_if_empty()?;
+                }
+                return Err(error.into());
+            }
+        }
+    }
+    progress.finish();
+    Ok(ExitStatus::Done)
+}
+
+fn told(args: &DeltaMakeArgs, series: &Series, record: &StateRecord) -> Result<(), Failure> {
+    if args.json {
+        let document = StateDocument::new(series, record)?;
+        tell_json(serde_json::to_string(&document).map_err(io::Error::from)?);
+        return Ok(());
+    }
+    let took = duration(record.hash_s + record.store_s);
+    let stored = size(record.file_bytes as f64);
+    let content = size(record.content_bytes as f64);
+    let what = match record.base {
+        None => format!("in full, {content}"),
+        Some(base) => format!(
+            "against {base}, {} of {content} changed",
+            size(record.changed_bytes as f64)
+        ),
+    };
+    let moves = matches!(
+        series.options().method,
+        Method::Adca { .. } | Method::Bounded { .. }
+    );
+    let base = if moves && record.becomes_base && record.base.is_some() {
+        "; base of the next ones"
+    } else {
+        ""
+    };
+    tell(paragraph(
+        "",
+        &format!(
+            "state {}: {what}, {stored} stored, {took}{base}",
+            record.state
+        ),
+    ));
+    Ok(())
+}
+
+/// The options of a series with those that were given.
+fn options(args: &DeltaMakeArgs, mut options: SeriesOptions) -> Result<SeriesOptions, Failure> {
+    let (name, threshold, files) = match options.method {
+        Method::Full => (MethodName::Full, None, None),
+        Method::Incremental => (MethodName::Incremental, None, None),
+        Method::Differential => (MethodName::Differential, None, None),
+        Method::Adca { threshold } => (MethodName::Adca, Some(threshold), None),
+        Method::Bounded { threshold, files } => (MethodName::Bounded, Some(threshold), Some(files)),
+    };
+    let name = args.method.unwrap_or(name);
+    let has_threshold = matches!(name, MethodName::Adca | MethodName::Bounded);
+    let foreign = [
+        (
+            "--threshold",
+            args.threshold.is_some() && !has_threshold,
+            "adca and bounded",
+        ),
+        (
+            "--files",
+            args.files.is_some() && name != MethodName::Bounded,
+            "bounded",
+        ),
+    ];
+    if let Some((option, _, of)) = foreign.iter().find(|(_, is_foreign, _)| *is_foreign) {
+        let method = method_of(name, Threshold::DEFAULT, FILES);
+        return Err(Failure::Other {
+            status: ExitStatus::Usage,
+            message: format!(
+                "{option} is an option of {of}, and the method is {}",
+                method.as_str()
+            ),
+            hint: Some("leave it out, or choose another --method".into()),
+        });
+    }
+    options.method = method_of(
+        name,
+        args.threshold.or(threshold).unwrap_or(Threshold::DEFAULT),
+        args.files.or(files).unwrap_or(FILES),
+    );
+    if let Some(block) = args.block {
+        options.block_bytes = block;
+    }
+    if let Some(codec) = args.codec {
+        options.codec = codec.into();
+    }
+    if let Some(transform) = args.transform {
+        options.transform = transform.into();
+    }
+    if let Some(packet) = args.packet {
+        options.packet_blocks = packet;
+    }
+    if let Some(by) = args.by {
+        options.addressing = by.into();
+    }
+    Ok(options)
+}
+
+/// A series is stored in one way.
+fn refuse_others(
+    args: &DeltaMakeArgs,
+    has: &SeriesOptions,
+    asked: &SeriesOptions,
+) -> Result<(), Failure> {
+    let packet = |blocks: u32| match blocks {
+        0 => "stream".to_owned(),
+        blocks => blocks.to_string(),
+    };
+    let block = |options: &SeriesOptions| size(options.block_bytes.bytes() as f64);
+    let differing: Vec<String> = [
+        ("method", named(has.method), named(asked.method)),
+        ("block", block(has), block(asked)),
+        (
+            "codec",
+            has.codec.as_str().into(),
+            asked.codec.as_str().into(),
+        ),
+        (
+            "transform",
+            document::transform(has.transform).into(),
+            document::transform(asked.transform).into(),
+        ),
+        (
+            "packet",
+            packet(has.packet_blocks),
+            packet(asked.packet_blocks),
+        ),
+        (
+            "by",
+            document::addressing(has.addressing).into(),
+            document::addressing(asked.addressing).into(),
+        ),
+    ]
+    .into_iter()
+    .filter(|(_, has, asked)| has != asked)
+    .map(|(what, has, asked)| format!("{what} {has} (asked: {asked})"))
+    .collect();
+    if differing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Other {
+        status: ExitStatus::Usage,
+        message: format!(
+            "{}: this series was begun with {}",
+            args.series.display(),
+            differing.join("; ")
+        ),
+        hint: Some("leave these options out, or begin another series".into()),
+    })
+}

@@ -1,0 +1,264 @@
+//! `cvc delta`, and `cvc image diff`: what changes between checkpoints.
+
+mod compare;
+mod differences;
+mod document;
+mod make;
+mod show;
+
+pub use differences::diff;
+
+use super::progress::Progress;
+use crate::{
+    args::{
+        DeltaArgs, DeltaCommand, DeltaPruneArgs, DeltaRestoreArgs, DeltaVerifyArgs, MethodName,
+    },
+    exit_status::ExitStatus,
+    failure::Failure,
+    output::tell,
+    text::paragraph,
+};
+use cvc_core::units::{counted, duration, size};
+use cvc_delta::{Codec, DeltaError, Method, Series, SeriesOptions, Source, Threshold, Transform};
+use std::{cell::Cell, path::Path, time::Instant};
+
+/// The limit of [`Method::Bounded`] by default, files.
+const FILES: u32 = 4;
+const MIB: u64 = 1 << 20;
+
+pub fn delta(args: &DeltaArgs) -> Result<ExitStatus, Failure> {
+    match &args.command {
+        DeltaCommand::Make(args) => make::make(args),
+        DeltaCommand::Restore(args) => restore(args),
+        DeltaCommand::Show(args) => show::show(args),
+        DeltaCommand::Verify(args) => verify(args),
+        DeltaCommand::Prune(args) => prune(args),
+        DeltaCommand::Compare(args) => compare::compare(args),
+    }
+}
+
+/// Counts bytes that are read or written, and tells how many of all.
+struct Bytes {
+    progress: Progress,
+    done: Cell<u64>,
+    all: u64,
+    of: &'static str,
+}
+
+impl Bytes {
+    fn start(all: u64, of: &'static str) -> Self {
+        Self {
+            progress: Progress::start(),
+            done: Cell::new(0),
+            all,
+            of,
+        }
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.done.set(self.done.get() + bytes);
+        // a gzip'd image is longer than its file: it is done when it is done
+        let all = (self.all / MIB).max(1);
+        let done = (self.done.get() / MIB).min(all - 1);
+        self.progress.tell(done, all, self.of);
+    }
+
+    fn finish(self) {
+        self.progress.tell(1, 1, self.of);
+    }
+}
+
+/// Bytes of the files of states. What cannot be listed is told when it is read.
+fn bytes_of(states: &[impl AsRef<Path>]) -> u64 {
+    let listed = states
+        .iter()
+        .filter_map(|state| Source::list(state.as_ref()).ok());
+    listed.map(|source| source.bytes()).sum()
+}
+
+fn method_of(name: MethodName, threshold: Threshold, files: u32) -> Method {
+    match name {
+        MethodName::Full => Method::Full,
+        MethodName::Incremental => Method::Incremental,
+        MethodName::Differential => Method::Differential,
+        MethodName::Adca => Method::Adca { threshold },
+        MethodName::Bounded => Method::Bounded { threshold, files },
+    }
+}
+
+/// A method with its settings, in words.
+fn named(method: Method) -> String {
+    let limit = |threshold: Threshold| match threshold {
+        Threshold::Ratio(ratio) if ratio.is_infinite() => "threshold infinite".to_owned(),
+        Threshold::Ratio(ratio) => format!("threshold {ratio}"),
+        Threshold::Bytes(bytes) => format!("threshold {}", size(bytes as f64)),
+    };
+    match method {
+        Method::Adca { threshold } => format!("adca, {}", limit(threshold)),
+        Method::Bounded { threshold, files } => {
+            format!("bounded, {}, at most {files} files", limit(threshold))
+        }
+        Method::Full | Method::Incremental | Method::Differential => method.as_str().to_owned(),
+    }
+}
+
+/// How a series stores, in words.
+fn described(options: &SeriesOptions) -> String {
+    let by = document::addressing(options.addressing);
+    let block = size(options.block_bytes.bytes() as f64);
+    let transform = match options.transform {
+        Transform::None => String::new(),
+        Transform::Shuffle => ", shuffled".to_owned(),
+        Transform::Xor => ", as exclusive or".to_owned(),
+    };
+    let packets = match (options.codec, options.packet_blocks) {
+        (Codec::None, _) => "not compressed".to_owned(),
+        (codec, 0) => format!("{} as one stream", codec.as_str()),
+        (codec, blocks) => format!(
+            "{} in packets of {}",
+            codec.as_str(),
+            counted(blocks, "block")
+        ),
+    };
+    format!(
+        "{}; blocks of {block} by {by}{transform}, {packets}",
+        named(options.method)
+    )
+}
+
+/// How many times less one number is than another, as text.
+fn times_less(less: u64, more: u64) -> String {
+    if less == 0 {
+        return "-".to_owned();
+    }
+    let times = more as f64 / less as f64;
+    if times >= 100.0 {
+        format!("{times:.0}")
+    } else {
+        format!("{times:.1}")
+    }
+}
+
+fn restore(args: &DeltaRestoreArgs) -> Result<ExitStatus, Failure> {
+    let series = Series::open(&args.series)?;
+    let mut chain = series.chain(args.state)?;
+    let bytes = chain.summary().images.iter().map(|i| i.bytes).sum();
+    let begin = Instant::now();
+    let progress = Bytes::start(bytes, "MiB written");
+    chain.restore(&args.to, &|bytes| progress.advance(bytes))?;
+    progress.finish();
+    let images = &chain.summary().images;
+    tell(paragraph(
+        "",
+        &format!(
+            "state {} restored in {}: {}, {}, from {} of the series in {}",
+            args.state,
+            args.to.display(),
+            counted(images.len(), "file"),
+            size(bytes as f64),
+            counted(chain.len(), "file"),
+            duration(begin.elapsed().as_secs_f64())
+        ),
+    ));
+    if images.iter().any(|image| image.gzip) {
+        tell("images that were gzip'd are there uncompressed, which DMTCP restarts as well");
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
+    let series = Series::open(&args.series)?;
+    let states: Vec<u32> = match args.states.as_slice() {
+        [] => series.states().iter().map(|s| s.state).collect(),
+        asked => asked.to_vec(),
+    };
+    if args.against.is_some() && states.len() != 1 {
+        return Err(Failure::Other {
+            status: ExitStatus::Usage,
+            message: format!(
+                "--against is one state, and {} are compared with it",
+                states.len()
+            ),
+            hint: Some("name the number of the state that was made from it".into()),
+        });
+    }
+    // one that is not there is a wrong command, not damage
+    for state in &states {
+        series.chain_of(*state)?;
+    }
+    let all = series
+        .states()
+        .iter()
+        .filter(|s| states.contains(&s.state))
+        .map(|s| s.content_bytes)
+        .sum();
+    let progress = Bytes::start(all, "MiB verified");
+    let mut failed: Vec<(u32, DeltaError)> = Vec::new();
+    for state in &states {
+        let verified = series.verify(*state, args.against.as_deref(), &|bytes| {
+            progress.advance(bytes);
+        });
+        match verified {
+            Ok(verified) => {
+                let same = match &args.against {
+                    Some(path) => format!(", the same bytes as {}", path.display()),
+                    None => String::new(),
+                };
+                let text = format!(
+                    "state {state}: whole, {} from {}{same}",
+                    size(verified.bytes as f64),
+                    counted(verified.files, "file"),
+                );
+                tell(paragraph("", &text));
+            }
+            Err(error) if states.len() == 1 => {
+                progress.finish();
+                return Err(error.into());
+            }
+            Err(error) => {
+                tell(paragraph("", &format!("state {state}: {error}")));
+                failed.push((*state, error));
+            }
+        }
+    }
+    progress.finish();
+    let Some((_, first)) = failed.first() else {
+        return Ok(ExitStatus::Done);
+    };
+    Err(Failure::Other {
+        status: ExitStatus::Unreadable,
+        message: format!(
+            "{}: {} of {} cannot be restored",
+            args.series.display(),
+            failed.len(),
+            counted(states.len(), "state")
+        ),
+        hint: first.hint().map(str::to_owned),
+    })
+}
+
+fn prune(args: &DeltaPruneArgs) -> Result<ExitStatus, Failure> {
+    let mut series = Series::open(&args.series)?;
+    let removed = series.prune(args.keep)?;
+    let bytes: u64 = removed.iter().map(|s| s.file_bytes).sum();
+    let numbers =
+        |states: &[cvc_delta::StateRecord]| states.iter().map(|s| s.state.to_string()).collect();
+    let kept: Vec<String> = numbers(series.states());
+    let gone: Vec<String> = numbers(&removed);
+    let text = if gone.is_empty() {
+        format!(
+            "nothing to remove: all of {} are among the last ones or needed to restore them",
+            counted(kept.len(), "state")
+        )
+    } else {
+        format!(
+            "{} removed, {} freed: {}; left: {}",
+            counted(gone.len(), "state"),
+            size(bytes as f64),
+            gone.join(", "),
+            kept.join(", ")
+        )
+    };
+    tell(paragraph("", &text));
+    Ok(ExitStatus::Done)
+}

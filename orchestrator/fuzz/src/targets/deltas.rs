@@ -1,0 +1,140 @@
+//! Files of a series of deltas.
+
+use super::scratch::with_dir;
+use cvc_delta::{Series, Signature, StateFile};
+use std::fs;
+
+pub(crate) const STATE_WORDS: &[&str] = &[
+    "cvcdelt\u{1}",
+    "cvcdelt\u{2}",
+    "\"base\":null",
+    "\"base\":{\"state\":1,\"digest\":\"0\"}",
+    "\"block_bytes\":4096",
+    "\"codec\":\"none\"",
+    "\"codec\":\"lz4\"",
+    "\"stored_blocks\":4294967295",
+    "\"transform\":\"xor\"",
+    "\"name\":\"../x\"",
+];
+
+pub(crate) const SIGNATURE_WORDS: &[&str] = &[
+    "cvcsign\u{1}",
+    "\"extents\":18446744073709551615",
+    "\"blocks\":0",
+    "\"block_bytes\":4096",
+];
+
+pub(crate) const SERIES_WORDS: &[&str] = &[
+    "\"base\": null",
+    "\"base\": 1",
+    "\"state\": 1",
+    "\"file\": \"0001.state\"",
+    "\"file\": \"../0001.state\"",
+    "\"version\": 2",
+    "\"ratio\": \"infinite\"",
+    "\"name\": \"bounded\"",
+];
+
+/// Makes the checksums of all sections from `from` on right, so that what is in them is read.
+fn seal(bytes: &mut [u8], from: usize) {
+    let mut at = from;
+    while let Some(before) = bytes.get(at..at + 24) {
+        let length = u64::from_le_bytes(before[..8].try_into().expect("eight bytes"));
+        let end = usize::try_from(length)
+            .ok()
+            .and_then(|length| (at + 24).checked_add(length));
+        let Some(section) = end.and_then(|end| bytes.get(at + 24..end)) else {
+            return;
+        };
+        let checksum = blake3::hash(section);
+        at += 8;
+        bytes[at..at + 16].copy_from_slice(&checksum.as_bytes()[..16]);
+        at += 16 + usize::try_from(length).expect("it fits above");
+    }
+}
+
+/// The file of a state: as it is, and with right checksums of its tables.
+pub(crate) fn state(data: &[u8]) {
+    let mut sealed = data.to_vec();
+    if let Some((rest, _)) = data.split_last_chunk::<8>()
+        && let Some((_, place)) = rest.split_last_chunk::<8>()
+    {
+        let from = usize::try_from(u64::from_le_bytes(*place)).unwrap_or(usize::MAX);
+        if from < sealed.len() {
+            seal(&mut sealed, from);
+        }
+    }
+    for bytes in [data, &sealed] {
+        with_dir(|dir| {
+            let path = dir.join("0001.state").into_std_path_buf();
+            fs::write(&path, bytes).expect("writes");
+            let file = match StateFile::open(&path) {
+                Ok(file) => file,
+                Err(error) => {
+                    assert!(error.to_string().contains("0001.state"), "{error}");
+                    return;
+                }
+            };
+            let (summary, digest) = (file.summary().clone(), file.summary().digest.clone());
+            assert_eq!(file.file_bytes(), bytes.len() as u64);
+            // what it is a delta of is not there: only a state in full is a chain
+            let Ok(mut chain) = cvc_delta::Chain::new(vec![file]) else {
+                assert!(summary.base.is_some());
+                return;
+            };
+            let to = dir.join("back").into_std_path_buf();
+            match chain.restore(&to, &|_| {}) {
+                Ok(()) => {
+                    assert_eq!(chain.summary().digest, digest);
+                    for image in &summary.images {
+                        let restored = fs::metadata(to.join(&image.name)).expect("restored");
+                        assert_eq!(restored.len(), image.bytes, "{}", image.name);
+                    }
+                }
+                Err(error) => {
+                    assert!(!error.to_string().is_empty());
+                    assert!(!to.exists(), "half-written");
+                }
+            }
+        });
+    }
+}
+
+/// The hashes of a state: as they are, and with right checksums.
+pub(crate) fn signature(data: &[u8]) {
+    let mut sealed = data.to_vec();
+    if sealed.len() > 8 {
+        seal(&mut sealed, 8);
+    }
+    for bytes in [data, &sealed] {
+        with_dir(|dir| {
+            let path = dir.join("0001.sign").into_std_path_buf();
+            fs::write(&path, bytes).expect("writes");
+            let Ok(read) = Signature::read(&path) else {
+                return;
+            };
+            assert!(cvc_delta::changed_bytes(&read, &read) <= read.bytes());
+            // what was read can be written
+            let again = dir.join("again.sign").into_std_path_buf();
+            read.write(&again).expect("writes");
+            assert_eq!(Signature::read(&again).expect("reads"), read);
+        });
+    }
+}
+
+/// The manifest of a series.
+pub(crate) fn series(data: &[u8]) {
+    with_dir(|dir| {
+        fs::write(dir.join("manifest.json"), data).expect("writes");
+        let Ok(series) = Series::open(dir.as_std_path()) else {
+            return;
+        };
+        for record in series.states() {
+            // no chain is longer than there are states, and its files are not there
+            if let Ok(chain) = series.chain_of(record.state) {
+                assert!(chain.len() <= series.states().len());
+            }
+            assert!(series.verify(record.state, None, &|_| {}).is_err());
+        }
+    });
+}
