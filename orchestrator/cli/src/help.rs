@@ -10,11 +10,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Run",
         &["run", "status", "explain", "serve", "down", "fsck"],
     ),
-<<<<<<< HEAD
-    ("Look", &["report", "image", "trace"]),
-=======
     ("Look", &["report", "image", "delta", "trace"]),
->>>>>>> w-dcli
     (
         "Compare and decide",
         &["compare", "advise", "predict", "calibrate"],
