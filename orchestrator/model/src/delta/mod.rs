@@ -15,6 +15,6 @@ mod storing;
 mod volume;
 
 pub use choice::{Aim, BestInterval, Choosing, candidates, choose_method, least_interval};
-pub use run::{DeltaCosts, DeltaRun, Prices, delta_run, with_failures_of};
-pub use storing::{Storing, StoredState, stored_states};
+pub use run::{DeltaCosts, DeltaJob, DeltaRun, Prices, delta_run, with_failures_of};
+pub use storing::{StoredState, Storing, stored_states};
 pub use volume::{ChangedPair, ChangedVolume, VolumeCurve, VolumeForm};

@@ -1,6 +1,6 @@
 //! The expected time of a run with failures when checkpoints and restarts differ from each other.
 
-use super::{storing::{Storing, stored_states}, volume::VolumeCurve};
+use super::storing::{Storing, stored_states};
 use crate::{
     check::{not_negative, positive},
     fit::FitError,
@@ -109,7 +109,7 @@ pub struct DeltaRun {
     pub restart_s: f64,
     /// Seconds that the run takes on average.
     pub total_s: f64,
-    /// Expected seconds beside those of the program, as a part of the program's.
+    /// The part of them that is not the program's own time.
     pub lost: f64,
     /// Failures during it on average.
     pub failures: f64,
@@ -125,23 +125,36 @@ pub struct DeltaRun {
     pub dollars_per_month: f64,
 }
 
-/// Returns what a run of `app_s` seconds in `stretches` equal parts takes on average, with a checkpoint after each but the last. A restart during
-/// the first stretch begins anew and reads nothing.
+/// A program, the machine that it runs on, and what its checkpoints cost there.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DeltaJob {
+    /// Seconds of the program without checkpoints and failures.
+    pub app_s: f64,
+    /// Mean seconds between failures of the whole job.
+    pub mtbf_s: f64,
+    /// MiB of a checkpoint in full.
+    pub full_mib: f64,
+    /// What storing and restoring take.
+    pub costs: DeltaCosts,
+    /// What machines and storage cost.
+    pub prices: Prices,
+}
+
+/// Returns what a run in so many equal stretches takes on average, with a checkpoint after each but the last. `changed_mib` is what changes within so
+/// many seconds of the program, which stands still during checkpoints. A restart during the first stretch begins anew and reads nothing.
 ///
 /// # Errors
 /// Times, rates or sizes that cannot be; no stretch.
 pub fn delta_run(
     storing: Storing,
-    curve: &VolumeCurve,
-    costs: &DeltaCosts,
-    app_s: f64,
-    mtbf_s: f64,
-    prices: Prices,
+    changed_mib: &dyn Fn(f64) -> f64,
+    job: &DeltaJob,
     stretches: usize,
 ) -> Result<DeltaRun, FitError> {
+    let DeltaJob { costs, prices, .. } = job;
     costs.check()?;
-    let app = positive("the run time", app_s)?;
-    let full = positive("the size of a checkpoint", curve.full_mib)?;
+    let app = positive("the run time", job.app_s)?;
+    let full = positive("the size of a checkpoint", job.full_mib)?;
     not_negative("the price of an hour", prices.dollars_per_hour)?;
     not_negative("the price of storage", prices.dollars_per_gib_month)?;
     if stretches == 0 {
@@ -152,10 +165,9 @@ pub fn delta_run(
         });
     }
     let interval_s = app / stretches as f64;
-    // the program stands still during a checkpoint: nothing changes
     let states = stored_states(
         storing,
-        |n| curve.at(n as f64 * interval_s),
+        |n| changed_mib(n as f64 * interval_s),
         full,
         stretches - 1,
     );
@@ -175,7 +187,7 @@ pub fn delta_run(
             });
             (interval_s, checkpoint, restart)
         }),
-        mtbf_s,
+        job.mtbf_s,
     )?;
     let later = states.get(1..).unwrap_or_default();
     let stored_mib: f64 = states.iter().map(|s| s.stored_mib).sum();
@@ -198,7 +210,11 @@ pub fn delta_run(
             .map(|s| restart_s(s.restore_mib, s.files))
             .fold(costs.restart_s, f64::max),
         total_s: run.total_s,
-        lost: run.total_s / app - 1.0,
+        lost: if run.total_s.is_finite() {
+            1.0 - app / run.total_s
+        } else {
+            1.0
+        },
         failures: run.failures,
         checkpoints_s: run.checkpoints_s,
         rework_s: run.rework_s,
@@ -210,7 +226,7 @@ pub fn delta_run(
 
 #[cfg(test)]
 mod tests {
-    use super::{DeltaCosts, Prices, Storing, delta_run, with_failures_of};
+    use super::{DeltaCosts, DeltaJob, Prices, Storing, delta_run, with_failures_of};
     use crate::{delta::VolumeCurve, schedule::with_failures};
 
     #[test]
@@ -256,13 +272,16 @@ mod tests {
         let of = |storing| {
             delta_run(
                 storing,
-                &CURVE,
-                &COSTS,
-                36_000.0,
-                7200.0,
-                Prices {
-                    dollars_per_hour: 2.0,
-                    dollars_per_gib_month: 0.1,
+                &|distance| CURVE.at(distance),
+                &DeltaJob {
+                    app_s: 36_000.0,
+                    mtbf_s: 7200.0,
+                    full_mib: CURVE.full_mib,
+                    costs: COSTS,
+                    prices: Prices {
+                        dollars_per_hour: 2.0,
+                        dollars_per_gib_month: 0.1,
+                    },
                 },
                 100,
             )
@@ -276,19 +295,23 @@ mod tests {
         assert!((full.dollars_per_month - 99.0 * 2000.0 / 1024.0 * 0.1).abs() < 1e-6);
         assert!((full.run_dollars - full.total_s / 1800.0).abs() < 1e-6);
         let parts = full.checkpoints_s + full.rework_s + full.restarts_s;
-        assert!((36_000.0 * full.lost - parts).abs() < 1e-6 * parts);
+        assert!((full.total_s * full.lost - parts).abs() < 1e-6 * parts);
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let run = |costs: &DeltaCosts, app, mtbf, stretches| {
+        let run = |costs: &DeltaCosts, app_s, mtbf_s, stretches| {
+            let job = DeltaJob {
+                app_s,
+                mtbf_s,
+                full_mib: CURVE.full_mib,
+                costs: *costs,
+                prices: Prices::default(),
+            };
             delta_run(
                 Storing::Full,
-                &CURVE,
-                costs,
-                app,
-                mtbf,
-                Prices::default(),
+                &|distance| CURVE.at(distance),
+                &job,
                 stretches,
             )
         };

@@ -59,19 +59,24 @@ impl Spread {
             return f64::INFINITY;
         }
         let shortest = self.squares.first().map_or(0.0, |(d, _)| *d);
-        // the scatter that is carried over, from a distance of which enough pairs lie apart
+        // what scatters as a sum over the time does so with the distance; few pairs of a longer one may not show it
         let from = distance_s.min((self.longest_s / APART).max(shortest));
+        let variance = [from, shortest]
+            .into_iter()
+            .map(|from| self.mean_square(from) * (distance_s / from))
+            .fold(0.0, f64::max);
+        let apart = (self.longest_s / distance_s).max(1.0);
+        self.factor * (variance / apart).sqrt()
+    }
+
+    /// Mean square of the residuals of pairs of about this distance; 0 where there is none.
+    fn mean_square(&self, distance_s: f64) -> f64 {
         let near: Vec<f64> = self
             .squares
             .iter()
-            .filter(|(d, _)| *d <= from * NEAR && *d * NEAR >= from)
+            .filter(|(d, _)| *d <= distance_s * NEAR && *d * NEAR >= distance_s)
             .map(|(_, square)| *square)
             .collect();
-        if near.is_empty() {
-            return f64::INFINITY;
-        }
-        let variance = near.iter().sum::<f64>() / near.len() as f64 * (distance_s / from);
-        let apart = (self.longest_s / distance_s).max(1.0);
-        self.factor * (variance / apart).sqrt()
+        near.iter().sum::<f64>() / near.len().max(1) as f64
     }
 }

@@ -147,10 +147,7 @@ mod tests {
                 .map(|s| (s.stored_mib, s.files))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(
-            of(Storing::Adca { ratio: 0.0 }),
-            of(Storing::Incremental)
-        );
+        assert_eq!(of(Storing::Adca { ratio: 0.0 }), of(Storing::Incremental));
         assert_eq!(
             of(Storing::Adca {
                 ratio: f64::INFINITY

@@ -1,11 +1,7 @@
 //! The changed volume against the distance of two checkpoints.
 
 use super::spread::Spread;
-use crate::{
-    check::positive,
-    fit::FitError,
-    stats::Interval,
-};
+use crate::{check::positive, fit::FitError, stats::Interval};
 use serde::Serialize;
 
 /// What the later of two checkpoints has that the earlier one does not. Every pair of checkpoints of a run is one.
@@ -362,9 +358,8 @@ fn fit_at(
         ty += weight * t * y;
         yy += weight * y * y;
     }
-    let error = |s: f64, r: f64| {
-        yy - 2.0 * (s * sy + r * ty) + s * s * ss + 2.0 * s * r * st + r * r * tt
-    };
+    let error =
+        |s: f64, r: f64| yy - 2.0 * (s * sy + r * ty) + s * s * ss + 2.0 * s * r * st + r * r * tt;
     let mut sets: Vec<(f64, f64)> = Vec::new();
     if repeats && ss > 0.0 {
         sets.push((sy / ss, 0.0));
@@ -581,8 +576,8 @@ mod tests {
                 }
                 let mut hits = [0_u32; 4];
                 for _ in 0..RUNS {
-                    let fitted = ChangedVolume::fit(&pages(&mut random, count, nature))
-                        .expect("a fit");
+                    let fitted =
+                        ChangedVolume::fit(&pages(&mut random, count, nature)).expect("a fit");
                     for ((hit, distance), truth) in hits.iter_mut().zip(distances).zip(truth) {
                         let interval = fitted.interval(distance);
                         *hit += u32::from((interval.low..=interval.high).contains(&truth));

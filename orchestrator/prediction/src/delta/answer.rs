@@ -1,0 +1,152 @@
+//! Each method at its best interval, with ranges.
+
+use crate::predict::PredictError;
+use cvc_model::FitError;
+use cvc_model::Interval;
+use cvc_model::delta::{
+    Aim, BestInterval, ChangedPair, ChangedVolume, Choosing, DeltaCosts, DeltaJob, DeltaRun,
+    Prices, choose_method, delta_run,
+};
+use serde::Serialize;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DeltaQuestion {
+    /// Seconds of the program without checkpoints and failures.
+    pub app_s: f64,
+    /// Mean seconds between failures of the whole job.
+    pub mtbf_s: f64,
+    /// What storing and restoring take.
+    pub costs: DeltaCosts,
+    /// What machines and storage cost.
+    pub prices: Prices,
+    /// What is to be least.
+    pub aim: Aim,
+}
+
+/// A method at its best interval.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MethodAnswer {
+    /// The run.
+    pub run: DeltaRun,
+    /// Expected seconds at this interval if the changed volume is at the ends of its interval, at all distances at once.
+    pub total_s: Interval,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeltaAnswer {
+    /// The question.
+    pub question: DeltaQuestion,
+    /// The fitted changed volume.
+    pub volume: ChangedVolume,
+    /// Young's interval for full checkpoints, seconds.
+    pub young_full_s: f64,
+    /// Daly's.
+    pub daly_full_s: f64,
+    /// The best of each method, the best first.
+    pub methods: Vec<MethodAnswer>,
+    /// What limits the answer.
+    pub warnings: Vec<String>,
+}
+
+impl DeltaAnswer {
+    /// The recommended method.
+    #[must_use]
+    pub fn best(&self) -> Option<&MethodAnswer> {
+        self.methods.first()
+    }
+
+    /// A method by its name.
+    #[must_use]
+    pub fn method(&self, name: &str) -> Option<&MethodAnswer> {
+        self.methods.iter().find(|m| m.run.storing.name() == name)
+    }
+}
+
+/// Answers a question from pairs of checkpoints.
+///
+/// # Errors
+/// Pairs that no curve can be fitted to; a run that practically never ends.
+pub fn answer(pairs: &[ChangedPair], question: DeltaQuestion) -> Result<DeltaAnswer, PredictError> {
+    let refused = |hint: &'static str| {
+        move |e: FitError| PredictError::Model {
+            message: e.to_string(),
+            hint: hint.into(),
+        }
+    };
+    let volume = ChangedVolume::fit(pairs)
+        .map_err(refused("give pairs of consecutive checkpoints of one run"))?;
+    let job = DeltaJob {
+        app_s: question.app_s,
+        mtbf_s: question.mtbf_s,
+        full_mib: volume.curve.full_mib,
+        costs: question.costs,
+        prices: question.prices,
+    };
+    let of_job = refused("look at --app-time, --mtbf, --bandwidth and the other costs");
+    let found: Vec<BestInterval> = choose_method(Choosing {
+        changed_mib: &|distance| volume.curve.at(distance),
+        job: &job,
+        aim: question.aim,
+    })
+    .map_err(of_job)?;
+    let mut methods = Vec::new();
+    for best in &found {
+        let run = best.run;
+        let at = |end: &dyn Fn(f64) -> f64| {
+            delta_run(run.storing, end, &job, run.checkpoints + 1)
+                .map(|r| r.total_s)
+                .map_err(of_job)
+        };
+        let (low, high) = (
+            at(&|distance| volume.interval(distance).low)?,
+            at(&|distance| volume.interval(distance).high)?,
+        );
+        // a rule that decides by volumes may decide otherwise at an end
+        methods.push(MethodAnswer {
+            run,
+            total_s: Interval {
+                low: low.min(run.total_s),
+                high: high.max(run.total_s),
+            },
+        });
+    }
+    let warnings = warnings(&volume, &methods);
+    Ok(DeltaAnswer {
+        question,
+        young_full_s: found.first().map_or(0.0, |b| b.young_full_s),
+        daly_full_s: found.first().map_or(0.0, |b| b.daly_full_s),
+        volume,
+        methods,
+        warnings,
+    })
+}
+
+fn warnings(volume: &ChangedVolume, methods: &[MethodAnswer]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(best) = methods.first() {
+        let interval_s = best.run.interval_s;
+        let is_seen = (volume.shortest_s / 2.0..=volume.longest_s * 2.0).contains(&interval_s);
+        if !is_seen && best.run.files > 0 {
+            warnings.push(format!(
+                "no two checkpoints are about {} apart, only {} to {}: take some that are",
+                cvc_core::units::duration(interval_s),
+                cvc_core::units::duration(volume.shortest_s),
+                cvc_core::units::duration(volume.longest_s)
+            ));
+        }
+        let alike: Vec<&str> = methods[1..]
+            .iter()
+            .filter(|m| m.total_s.low <= best.total_s.high)
+            .map(|m| m.run.storing.name())
+            .collect();
+        if !alike.is_empty() {
+            warnings.push(format!(
+                "within its range, {} may be as good",
+                alike.join(" or ")
+            ));
+        }
+    }
+    warnings
+}
