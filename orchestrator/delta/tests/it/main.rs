@@ -5,6 +5,7 @@ mod common;
 
 mod damage;
 mod methods;
+mod paper;
 mod process;
 mod refused;
 mod sequences;

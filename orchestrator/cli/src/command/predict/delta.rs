@@ -272,7 +272,7 @@ fn show(
     let mut rows = table(
         [
             "method",
-            "every\n(start to start)",
+            "every\n(start to\nstart)",
             "a check-\npoint",
             "stored\nper hour",
             "a restart\nat most",
