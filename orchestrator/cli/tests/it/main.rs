@@ -46,6 +46,7 @@ mod ordeal;
 mod outputs;
 mod power_loss;
 mod predict;
+mod predict_delta;
 mod predictions;
 mod quickstart;
 mod reproduce;

@@ -64,6 +64,9 @@ impl DeltaAnswer {
     }
 }
 
+/// A method is better by this part of the time, or it is not worth a word.
+const BETTER: f64 = 1e-3;
+
 /// Answers a question from pairs of checkpoints.
 ///
 /// # Errors
@@ -92,6 +95,7 @@ pub fn answer(pairs: &[ChangedPair], question: DeltaQuestion) -> Result<DeltaAns
     })
     .map_err(of_job)?;
     let mut methods = Vec::new();
+    let mut ends: Vec<[f64; 2]> = Vec::new();
     for best in &found {
         let run = best.run;
         let at = |end: &dyn Fn(f64) -> f64| {
@@ -103,6 +107,7 @@ pub fn answer(pairs: &[ChangedPair], question: DeltaQuestion) -> Result<DeltaAns
             at(&|distance| volume.interval(distance).low)?,
             at(&|distance| volume.interval(distance).high)?,
         );
+        ends.push([low, high]);
         // a rule that decides by volumes may decide otherwise at an end
         methods.push(MethodAnswer {
             run,
@@ -112,7 +117,7 @@ pub fn answer(pairs: &[ChangedPair], question: DeltaQuestion) -> Result<DeltaAns
             },
         });
     }
-    let warnings = warnings(&volume, &methods);
+    let warnings = warnings(&volume, &methods, &ends);
     Ok(DeltaAnswer {
         question,
         young_full_s: found.first().map_or(0.0, |b| b.young_full_s),
@@ -123,7 +128,8 @@ pub fn answer(pairs: &[ChangedPair], question: DeltaQuestion) -> Result<DeltaAns
     })
 }
 
-fn warnings(volume: &ChangedVolume, methods: &[MethodAnswer]) -> Vec<String> {
+/// `ends`: expected seconds of each method with the least and the most that may have changed.
+fn warnings(volume: &ChangedVolume, methods: &[MethodAnswer], ends: &[[f64; 2]]) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(best) = methods.first() {
         let interval_s = best.run.interval_s;
@@ -136,16 +142,20 @@ fn warnings(volume: &ChangedVolume, methods: &[MethodAnswer]) -> Vec<String> {
                 cvc_core::units::duration(volume.longest_s)
             ));
         }
-        let alike: Vec<&str> = methods[1..]
-            .iter()
-            .filter(|m| m.total_s.low <= best.total_s.high)
-            .map(|m| m.run.storing.name())
-            .collect();
-        if !alike.is_empty() {
-            warnings.push(format!(
-                "within its range, {} may be as good",
-                alike.join(" or ")
-            ));
+        // the volumes are the same for all methods: what counts is which is better at the same end
+        for (end, how) in [(0, "least"), (1, "most")] {
+            let better: Vec<&str> = methods[1..]
+                .iter()
+                .zip(&ends[1..])
+                .filter(|(_, seconds)| seconds[end] < ends[0][end] * (1.0 - BETTER))
+                .map(|(m, _)| m.run.storing.name())
+                .collect();
+            if !better.is_empty() {
+                warnings.push(format!(
+                    "if the {how} changes that may, {} would be better",
+                    better.join(" or ")
+                ));
+            }
         }
     }
     warnings
