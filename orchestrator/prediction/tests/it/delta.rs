@@ -187,3 +187,22 @@ fn a_wrong_table_is_refused_with_line_and_hint() {
         );
     }
 }
+
+#[test]
+fn real_checkpoints_give_what_the_program_does_back() {
+    // it writes at random to the 12,000 pages of a table, in about 25 s to as many as there are, and 7 pages a second to a history
+    let table = include_str!("../../../../experiments/delta-pairs.csv");
+    let pairs = parse_pairs("delta-pairs.csv".into(), table).expect("a table");
+    let volume = answer(&pairs, QUESTION).expect("an answer").volume;
+    assert_eq!((volume.checkpoints, volume.pairs), (9, 36));
+    let pages = 12_000.0 / 256.0;
+    assert!(
+        (volume.curve.repeated_mib / pages - 1.0).abs() < 0.1,
+        "{volume:?}"
+    );
+    assert!((20.0..30.0).contains(&volume.curve.time_s), "{volume:?}");
+    for pair in &pairs {
+        let error = volume.curve.at(pair.distance_s) / pair.changed_mib - 1.0;
+        assert!(error.abs() < 0.15, "{pair:?}: {error}");
+    }
+}

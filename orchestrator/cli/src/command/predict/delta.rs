@@ -38,13 +38,12 @@ struct BlockLoss {
 
 pub fn predict_delta(args: &PredictArgs) -> Result<ExitStatus, Failure> {
     let stored = &args.stored;
-    let given = "the command line asks for it";
     let (Some(app_s), Some(mtbf_s), Some(write_mib_s)) =
         (args.app_time, args.mtbf, stored.bandwidth)
     else {
         return Err(usage(
-            format!("--delta needs --app-time, --mtbf and --bandwidth: {given}"),
-            None,
+            "--delta needs --app-time, --mtbf and --bandwidth".into(),
+            Some("as in --app-time 10h --mtbf 24h --bandwidth 200MiB"),
         ));
     };
     let question = DeltaQuestion {
