@@ -105,6 +105,8 @@ pub struct DeltaRun {
     pub stored_mib_per_hour: f64,
     /// Files of the longest chain that a restart reads.
     pub files: u32,
+    /// Seconds of the program between a checkpoint and the one against which it is stored, at most.
+    pub reach_s: f64,
     /// Seconds of the longest restart.
     pub restart_s: f64,
     /// Seconds that the run takes on average.
@@ -205,6 +207,7 @@ pub fn delta_run(
         stored_mib,
         stored_mib_per_hour: stored_mib / (run.total_s / 3600.0),
         files: states.iter().map(|s| s.files).max().unwrap_or(0),
+        reach_s: states.iter().map(|s| s.reach).max().unwrap_or(0) as f64 * interval_s,
         restart_s: states
             .iter()
             .map(|s| restart_s(s.restore_mib, s.files))
@@ -290,6 +293,8 @@ mod tests {
         let (full, incremental) = (of(Storing::Full), of(Storing::Incremental));
         assert_eq!((full.files, incremental.files), (1, 99));
         assert_eq!(full.ckpt_s, 21.0);
+        assert_eq!((full.reach_s, incremental.reach_s), (0.0, 360.0));
+        assert_eq!(of(Storing::Differential).reach_s, 98.0 * 360.0);
         assert!(incremental.ckpt_s < 3.0 && incremental.restart_s > full.restart_s + 50.0);
         assert!((full.stored_mib - 99.0 * 2000.0).abs() < 1e-6);
         assert!((full.dollars_per_month - 99.0 * 2000.0 / 1024.0 * 0.1).abs() < 1e-6);

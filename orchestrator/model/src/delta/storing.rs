@@ -49,6 +49,8 @@ pub struct StoredState {
     pub restore_mib: f64,
     /// Files that restore it.
     pub files: u32,
+    /// How many states before it the one is against which it is stored; 0 in full.
+    pub reach: usize,
     /// Whether later states are stored against it.
     pub becomes_base: bool,
 }
@@ -69,6 +71,7 @@ pub fn stored_states(
             stored_mib: full_mib,
             restore_mib: full_mib,
             files: 1,
+            reach: 0,
             becomes_base: true,
         };
         let against = |base: usize, becomes_base: bool| {
@@ -77,6 +80,7 @@ pub fn stored_states(
                 stored_mib,
                 restore_mib: states[base].restore_mib + stored_mib,
                 files: states[base].files + 1,
+                reach: t - base,
                 becomes_base,
             }
         };

@@ -1,12 +1,12 @@
 //! Each method at its best interval, with ranges.
 
 use crate::predict::PredictError;
-use cvc_model::FitError;
-use cvc_model::Interval;
+use cvc_core::units::duration;
 use cvc_model::delta::{
     Aim, BestInterval, ChangedPair, ChangedVolume, Choosing, DeltaCosts, DeltaJob, DeltaRun,
     Prices, choose_method, delta_run,
 };
+use cvc_model::{FitError, Interval};
 use serde::Serialize;
 
 /// What is asked.
@@ -132,14 +132,15 @@ pub fn answer(pairs: &[ChangedPair], question: DeltaQuestion) -> Result<DeltaAns
 fn warnings(volume: &ChangedVolume, methods: &[MethodAnswer], ends: &[[f64; 2]]) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(best) = methods.first() {
-        let interval_s = best.run.interval_s;
-        let is_seen = (volume.shortest_s / 2.0..=volume.longest_s * 2.0).contains(&interval_s);
-        if !is_seen && best.run.files > 0 {
+        let (shortest_s, longest_s) = (volume.shortest_s, volume.longest_s);
+        let reach_s = best.run.reach_s;
+        if reach_s > 0.0 && !(shortest_s / 2.0..=longest_s * 2.0).contains(&reach_s) {
             warnings.push(format!(
-                "no two checkpoints are about {} apart, only {} to {}: take some that are",
-                cvc_core::units::duration(interval_s),
-                cvc_core::units::duration(volume.shortest_s),
-                cvc_core::units::duration(volume.longest_s)
+                "{} reaches over up to {}, and the checkpoints are {} to {} apart: what changes over that is a guess, as wide as the range",
+                best.run.storing.name(),
+                duration(reach_s),
+                duration(shortest_s),
+                duration(longest_s)
             ));
         }
         // the volumes are the same for all methods: what counts is which is better at the same end

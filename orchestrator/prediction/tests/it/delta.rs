@@ -193,7 +193,18 @@ fn real_checkpoints_give_what_the_program_does_back() {
     // it writes at random to the 12,000 pages of a table, in about 25 s to as many as there are, and 7 pages a second to a history
     let table = include_str!("../../../../experiments/delta-pairs.csv");
     let pairs = parse_pairs("delta-pairs.csv".into(), table).expect("a table");
-    let volume = answer(&pairs, QUESTION).expect("an answer").volume;
+    let found = answer(&pairs, QUESTION).expect("an answer");
+    // deltas against the first of a run of ten hours, from checkpoints of two minutes
+    assert_eq!(
+        found.best().expect("the best").run.storing,
+        Storing::Differential
+    );
+    assert!(
+        found.warnings[0].starts_with("differential reaches over up to 9 h"),
+        "{:?}",
+        found.warnings
+    );
+    let volume = found.volume;
     assert_eq!((volume.checkpoints, volume.pairs), (9, 36));
     let pages = 12_000.0 / 256.0;
     assert!(
