@@ -524,6 +524,15 @@ enum ValueError {
     SitePrice,
 }
 
+/// A size that is written or read each second: `200MiB`, also `200MiB/s`.
+fn mib_each_second(text: &str) -> Result<f64, String> {
+    let size: cvc_core::units::ByteSize = text.strip_suffix("/s").unwrap_or(text).parse()?;
+    if size.0 == 0 {
+        return Err("nothing is ever written at this rate: write it as in 200MiB".into());
+    }
+    Ok(size.0 as f64 / f64::from(1 << 20))
+}
+
 /// A share: `30%` or `0.3`.
 fn part(text: &str) -> Result<f64, ValueError> {
     let (number, factor) = text
@@ -897,7 +906,7 @@ pub struct PredictArgs {
     pub from: Vec<Utf8PathBuf>,
     /// What to predict: APP.CLASS MAPPING MPI [gzip] [aggregators=N] [cb=16MiB], as in "npb-bt.D 2Nx32P mpich-ch3"; a number instead of a
     /// mapping is that many processes on one node; may be given several times
-    #[arg(long, value_name = "SETTING", required_unless_present = "judge")]
+    #[arg(long, value_name = "SETTING", required_unless_present_any = ["judge", "delta"])]
     pub at: Vec<String>,
     /// Train only on observations with these factors, as in "processes=1,4,9 app=npb-bt"; given several times, any of them
     #[arg(long, value_name = "FACTORS")]
@@ -935,6 +944,60 @@ pub struct PredictArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub stored: DeltaArgs,
+}
+
+/// Checkpoints that store what changed.
+#[derive(Args)]
+#[command(next_help_heading = "What changes between checkpoints")]
+pub struct DeltaArgs {
+    /// Tell by which method to store checkpoints, and how often: from directories of consecutive checkpoints of a run, the oldest first, or a
+    /// table of pairs as `cvc delta compare --csv` prints it; takes --app-time, --mtbf and --bandwidth
+    #[arg(
+        long,
+        value_name = "STATE|CSV",
+        num_args = 1..,
+        requires_all = ["app_time", "mtbf", "bandwidth"],
+        conflicts_with_all = ["from", "at", "train", "exclude", "judge", "next", "overhead", "mtbf_node", "detail"]
+    )]
+    pub delta: Vec<Utf8PathBuf>,
+    /// What is written of checkpoints each second, all nodes together, as in 200MiB
+    #[arg(long, value_name = "SIZE", value_parser = mib_each_second, requires = "delta")]
+    pub bandwidth: Option<f64>,
+    /// What is read at restarts each second [default: as much as is written]
+    #[arg(long, value_name = "SIZE", value_parser = mib_each_second, requires = "delta")]
+    pub read_bandwidth: Option<f64>,
+    /// At how much each second a checkpoint is searched for what changed while the program waits, as in 1GiB [default: it does not wait]
+    #[arg(long, value_name = "SIZE", value_parser = mib_each_second, requires = "delta")]
+    pub search_bandwidth: Option<f64>,
+    /// What a checkpoint takes whatever it stores; also a restart, unless --restart-time says otherwise
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "1s", allow_hyphen_values = true)]
+    pub start_time: f64,
+    /// What each file of a chain takes at a restart beside its bytes
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "0.01s", allow_hyphen_values = true)]
+    pub file_time: f64,
+    /// Size of the blocks that are compared, a power of two from 4KiB to 1MiB; of several, the one with which least is lost [default: 4KiB]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', requires = "delta")]
+    pub block: Vec<cvc_core::units::ByteSize>,
+    /// Dollars for an hour of all machines of the run
+    #[arg(long, value_name = "DOLLARS", value_parser = multiple, requires = "delta")]
+    pub dollars_per_hour: Option<f64>,
+    /// Dollars for a GiB that is stored for a month
+    #[arg(long, value_name = "DOLLARS", value_parser = multiple, requires = "delta")]
+    pub dollars_per_gib_month: Option<f64>,
+    /// What is to be least: the expected time, or the dollars for machines and a month of storage
+    #[arg(long, value_enum, default_value = "time")]
+    pub least: Least,
+}
+
+/// What the choice of a method makes least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Least {
+    /// The expected time of the run
+    Time,
+    /// Dollars of the machines for it, and of all its checkpoints for a month
+    Cost,
 }
 
 /// A site of a campaign file.

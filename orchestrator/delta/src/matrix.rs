@@ -3,7 +3,7 @@
 use crate::{
     error::DeltaError,
     layout::{Addressing, BlockSize},
-    method::{Base, Method, Volumes},
+    method::{Base, Method, Threshold, Volumes},
     signature::{changed_bytes, sign},
     source::Source,
 };
@@ -144,5 +144,26 @@ impl Matrix {
             choices.push(choice);
         }
         choices
+    }
+
+    /// The states, from 0, at which ADCA moves its base.
+    #[must_use]
+    pub fn switches(&self, threshold: Threshold) -> Vec<usize> {
+        self.choices(Method::Adca { threshold })
+            .iter()
+            .enumerate()
+            .skip(1)
+            .filter(|(_, choice)| choice.becomes_base)
+            .map(|(t, _)| t)
+            .collect()
+    }
+
+    /// The same for several ratios: number and moment of the switches against the threshold.
+    #[must_use]
+    pub fn switches_by_ratio(&self, ratios: &[f64]) -> Vec<(f64, Vec<usize>)> {
+        ratios
+            .iter()
+            .map(|ratio| (*ratio, self.switches(Threshold::Ratio(*ratio))))
+            .collect()
     }
 }

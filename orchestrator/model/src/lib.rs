@@ -8,6 +8,7 @@
 //! | files and bytes of a whole checkpoint, for any mapping | [`stored`] |
 //! | a program's own checkpoint | [`application`] |
 //! | time | [`zone_time`], [`latency`], [`schedule`], [`asynchronous`], [`io_phase`] |
+//! | checkpoints that store what changed | [`delta`] |
 //! | metadata operations of a parallel file system | [`metadata`] |
 //! | which of several candidates is worth taking | [`pareto`] |
 //!
@@ -19,6 +20,7 @@
 pub mod application;
 pub mod asynchronous;
 pub mod conformal;
+pub mod delta;
 pub mod dtapp;
 pub mod headers;
 pub mod io_phase;

@@ -47,6 +47,7 @@ mod ordeal;
 mod outputs;
 mod power_loss;
 mod predict;
+mod predict_delta;
 mod predictions;
 mod quickstart;
 mod reproduce;

@@ -7,6 +7,7 @@ mod common;
 mod damage;
 mod fixtures;
 mod methods;
+mod paper;
 mod process;
 mod refused;
 mod sequences;

@@ -15,6 +15,7 @@ pub(crate) const WORDS: &[&str] = &[
     "#",
     "\u{feff}",
     "app,class,mapping,mpi,dtapp_mib\n",
+    "from,to,distance_s,changed_bytes,bytes\n",
     "1Nx4P",
     "4294967295Nx4294967295P",
     "openmpi",
@@ -62,6 +63,20 @@ pub(crate) fn csv(data: &[u8]) {
                     "{observation:?}"
                 );
                 assert!(observation.setting.mapping.processes() > 0);
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    match cvc_prediction::delta::parse_pairs(Utf8Path::new("t.csv"), &text) {
+        Ok(pairs) => {
+            for pair in pairs {
+                assert!(
+                    pair.from < pair.to
+                        && pair.distance_s > 0.0
+                        && pair.distance_s.is_finite()
+                        && (0.0..=pair.full_mib).contains(&pair.changed_mib),
+                    "{pair:?}"
+                );
             }
         }
         Err(error) => assert!(!error.to_string().is_empty()),

@@ -2,6 +2,7 @@
 
 mod calibration;
 mod common;
+mod delta;
 mod gzip;
 mod predict;
 mod space;

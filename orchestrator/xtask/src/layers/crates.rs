@@ -67,7 +67,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-export", &["cvc-core", "cvc-journal", "cvc-index"]),
     (
         "cvc-prediction",
-        &["cvc-core", "cvc-journal", "cvc-model", "cvc-index"],
+        &[
+            "cvc-core",
+            "cvc-delta",
+            "cvc-journal",
+            "cvc-model",
+            "cvc-index",
+        ],
     ),
     (
         "cvc-analysis",
@@ -121,6 +127,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "cvc",
         &[
             "cvc-core",
+            "cvc-delta",
             "cvc-journal",
             "cvc-model",
             "cvc-engine",

@@ -1,5 +1,6 @@
 //! `cvc predict`
 
+mod delta;
 mod output;
 mod show;
 
@@ -19,6 +20,9 @@ use std::io::Write;
 const MOST_TRIED: u32 = 256;
 
 pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
+    if !args.stored.delta.is_empty() {
+        return delta::predict_delta(args);
+    }
     let mut observations = Vec::new();
     let (mut warnings, mut origins): (Vec<String>, Vec<Utf8PathBuf>) = (Vec::new(), Vec::new());
     for from in &args.from {

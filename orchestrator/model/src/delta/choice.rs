@@ -1,0 +1,437 @@
+//! The interval and the method with the least expected time or cost.
+
+use super::{
+    run::{DeltaJob, DeltaRun, delta_run},
+    storing::Storing,
+};
+use crate::{
+    fit::FitError,
+    schedule::{daly_s, young_s},
+};
+use serde::Serialize;
+
+/// What is to be least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aim {
+    /// Expected time of the run.
+    Time,
+    /// Expected dollars of the machines for the run, and of all its checkpoints for a month.
+    Cost,
+}
+
+impl Aim {
+    /// What is to be least, of a run.
+    #[must_use]
+    pub fn of(self, run: &DeltaRun) -> f64 {
+        match self {
+            Self::Time => run.total_s,
+            Self::Cost => run.run_dollars + run.dollars_per_month,
+        }
+    }
+}
+
+/// Most checkpoints of a run that are tried.
+const MOST_STRETCHES: usize = 50_000;
+/// Numbers of stretches that are tried first grow by this factor.
+const GROWTH: f64 = 1.08;
+
+/// What a choice is made for.
+#[derive(Clone, Copy)]
+pub struct Choosing<'a> {
+    /// MiB that change within so many seconds.
+    pub changed_mib: &'a dyn Fn(f64) -> f64,
+    /// The program, the machine and the costs.
+    pub job: &'a DeltaJob,
+    /// What is to be least.
+    pub aim: Aim,
+}
+
+impl Choosing<'_> {
+    fn run(&self, storing: Storing, stretches: usize) -> Result<DeltaRun, FitError> {
+        delta_run(storing, self.changed_mib, self.job, stretches)
+    }
+}
+
+/// The best interval of a method, and what the rules for checkpoints of one size would say.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BestInterval {
+    /// The run with it.
+    pub run: DeltaRun,
+    /// Young's interval for full checkpoints, seconds.
+    pub young_full_s: f64,
+    /// Daly's.
+    pub daly_full_s: f64,
+}
+
+/// Returns the interval with the least expected time or cost: of all numbers of equal stretches that are a factor of 1.08 apart, then of those around
+/// the best.
+///
+/// # Errors
+/// Times, rates or sizes that cannot be; a run that practically never ends.
+pub fn least_interval(storing: Storing, choosing: Choosing<'_>) -> Result<BestInterval, FitError> {
+    let mut best: Option<DeltaRun> = None;
+    let take = |run: DeltaRun, best: &mut Option<DeltaRun>| {
+        let value = choosing.aim.of(&run);
+        let is_less = value.is_finite()
+            && best
+                .as_ref()
+                .is_none_or(|best| value < choosing.aim.of(best));
+        if is_less {
+            *best = Some(run);
+        }
+        value
+    };
+    let (mut stretches, mut before) = (1_usize, 1_usize);
+    let (mut around, mut was_best) = ((1, 1), false);
+    while stretches <= MOST_STRETCHES {
+        let least = best.as_ref().map(|b| choosing.aim.of(b));
+        let value = take(choosing.run(storing, stretches)?, &mut best);
+        if was_best {
+            around.1 = stretches;
+        }
+        was_best = least.is_none_or(|least| value < least) && value.is_finite();
+        if was_best {
+            around = (before, stretches);
+        }
+        // it only grows from here
+        if least.is_some_and(|least| value > 2.0 * least) {
+            break;
+        }
+        before = stretches;
+        stretches = ((stretches as f64 * GROWTH) as usize).max(stretches + 1);
+    }
+    for stretches in around.0..=around.1 {
+        take(choosing.run(storing, stretches)?, &mut best);
+    }
+    let run = best.ok_or_else(|| {
+        FitError::OutOfDomain("failures are so frequent that the run practically never ends".into())
+    })?;
+    let job = choosing.job;
+    let full_s = job.costs.start_s + job.full_mib / job.costs.write_mib_s;
+    Ok(BestInterval {
+        run,
+        young_full_s: young_s(full_s, job.mtbf_s)?,
+        daly_full_s: daly_s(full_s, job.mtbf_s)?,
+    })
+}
+
+/// Methods that are tried, with thresholds and lengths of chains.
+#[must_use]
+pub fn candidates() -> Vec<Storing> {
+    let mut all = vec![Storing::Full, Storing::Incremental, Storing::Differential];
+    all.extend([1.25, 1.5, 2.0, 3.0, 4.0, 8.0].map(|ratio| Storing::Adca { ratio }));
+    for files in [2, 3, 4, 6, 8, 12, 16, 24, 32, 64] {
+        // below 1: the base moves with every state
+        all.extend([0.0, 1.5, 2.0, 4.0].map(|ratio| Storing::Bounded { ratio, files }));
+    }
+    all
+}
+
+/// Returns the best of each method (full, incremental, differential, ADCA, bounded), the best first. Of methods that are alike to a thousandth of a
+/// percent, the one with fewer files to a restart comes first.
+///
+/// # Errors
+/// Those of [`least_interval`].
+pub fn choose_method(choosing: Choosing<'_>) -> Result<Vec<BestInterval>, FitError> {
+    let mut best: Vec<BestInterval> = Vec::new();
+    let value = |b: &BestInterval| choosing.aim.of(&b.run);
+    let is_before = |a: &BestInterval, b: &BestInterval| {
+        let (x, y) = (value(a), value(b));
+        if (x - y).abs() <= 1e-5 * y {
+            a.run.files < b.run.files
+        } else {
+            x < y
+        }
+    };
+    for storing in candidates() {
+        let found = least_interval(storing, choosing)?;
+        match best
+            .iter_mut()
+            .find(|b| b.run.storing.name() == storing.name())
+        {
+            Some(known) if is_before(&found, known) => *known = found,
+            Some(_) => {}
+            None => best.push(found),
+        }
+    }
+    // few: the order of methods decides where neither is before the other
+    for i in 1..best.len() {
+        let mut place = i;
+        while place > 0 && is_before(&best[place], &best[place - 1]) {
+            best.swap(place, place - 1);
+            place -= 1;
+        }
+    }
+    Ok(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Aim, BestInterval, Choosing, Storing, candidates, choose_method, least_interval};
+    use crate::delta::{
+        ChangedPair, ChangedVolume, DeltaCosts, DeltaJob, Prices, VolumeCurve, delta_run,
+        stored_states,
+    };
+    use rand_chacha::{
+        ChaCha8Rng,
+        rand_core::{Rng, SeedableRng},
+    };
+
+    const JOB: DeltaJob = DeltaJob {
+        app_s: 36_000.0,
+        mtbf_s: 7200.0,
+        full_mib: 8000.0,
+        costs: DeltaCosts {
+            start_s: 1.0,
+            write_mib_s: 200.0,
+            search_mib_s: None,
+            restart_s: 10.0,
+            read_mib_s: 400.0,
+            file_s: 0.05,
+        },
+        prices: Prices {
+            dollars_per_hour: 5.0,
+            dollars_per_gib_month: 0.1,
+        },
+    };
+    const CURVE: VolumeCurve = VolumeCurve {
+        repeated_mib: 300.0,
+        time_s: 60.0,
+        rate_mib_s: 0.3,
+        full_mib: 8000.0,
+    };
+
+    fn best_of(curve: &VolumeCurve, job: &DeltaJob, aim: Aim) -> Vec<BestInterval> {
+        let changed_mib = |distance: f64| curve.at(distance);
+        choose_method(Choosing {
+            changed_mib: &changed_mib,
+            job,
+            aim,
+        })
+        .expect("methods")
+    }
+
+    #[test]
+    fn the_interval_for_full_checkpoints_is_near_dalys() {
+        let changed_mib = |distance: f64| CURVE.at(distance);
+        let full = least_interval(
+            Storing::Full,
+            Choosing {
+                changed_mib: &changed_mib,
+                job: &JOB,
+                aim: Aim::Time,
+            },
+        )
+        .expect("an interval");
+        assert!(
+            (full.run.interval_s / full.daly_full_s - 1.0).abs() < 0.05,
+            "{full:?}"
+        );
+    }
+
+    #[test]
+    fn no_interval_of_all_is_better_than_the_one_that_is_found() {
+        let changed_mib = |distance: f64| CURVE.at(distance);
+        let choosing = Choosing {
+            changed_mib: &changed_mib,
+            job: &JOB,
+            aim: Aim::Time,
+        };
+        for storing in [
+            Storing::Full,
+            Storing::Incremental,
+            Storing::Adca { ratio: 1.5 },
+            Storing::Bounded {
+                ratio: 0.0,
+                files: 8,
+            },
+        ] {
+            let found = least_interval(storing, choosing).expect("an interval");
+            let least = (1..600)
+                .map(|n| {
+                    delta_run(storing, &changed_mib, &JOB, n)
+                        .expect("a run")
+                        .total_s
+                })
+                .fold(f64::INFINITY, f64::min);
+            assert!(found.run.total_s <= least * (1.0 + 1e-4), "{storing:?}");
+        }
+    }
+
+    #[test]
+    fn what_hardly_changes_is_stored_as_deltas_and_what_changes_at_once_in_full() {
+        let best = best_of(&CURVE, &JOB, Aim::Time);
+        assert_ne!(best[0].run.storing, Storing::Full);
+        assert!(best.last().expect("methods").run.storing == Storing::Full);
+        let everything = VolumeCurve {
+            repeated_mib: 8000.0,
+            time_s: 0.0,
+            rate_mib_s: 0.0,
+            full_mib: 8000.0,
+        };
+        assert_eq!(
+            best_of(&everything, &JOB, Aim::Time)[0].run.storing,
+            Storing::Full
+        );
+    }
+
+    #[test]
+    fn dear_storage_makes_the_cheapest_interval_longer() {
+        let mut job = JOB;
+        job.prices.dollars_per_gib_month = 5.0;
+        let (fast, cheap) = (
+            best_of(&CURVE, &job, Aim::Time)[0],
+            best_of(&CURVE, &job, Aim::Cost)[0],
+        );
+        assert!(cheap.run.interval_s > fast.run.interval_s);
+        assert!(Aim::Cost.of(&cheap.run) < Aim::Cost.of(&fast.run));
+        assert!(cheap.run.total_s > fast.run.total_s);
+    }
+
+    #[test]
+    fn failures_without_end_are_an_error() {
+        let mut job = JOB;
+        job.mtbf_s = 1e-3;
+        let changed_mib = |distance: f64| CURVE.at(distance);
+        let found = choose_method(Choosing {
+            changed_mib: &changed_mib,
+            job: &job,
+            aim: Aim::Time,
+        });
+        assert!(found.is_err(), "{found:?}");
+    }
+
+    fn uniform(random: &mut ChaCha8Rng) -> f64 {
+        ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// One run, event by event: checkpoints and restarts as the files of the method have them.
+    fn simulate(random: &mut ChaCha8Rng, job: &DeltaJob, stretches: &[(f64, f64, f64)]) -> f64 {
+        let mut next_failure = || -job.mtbf_s * uniform(random).ln();
+        let (mut total, mut until_failure) = (0.0, next_failure());
+        for (work, ckpt, restart) in stretches {
+            let stretch = work + ckpt;
+            loop {
+                if until_failure > stretch {
+                    until_failure -= stretch;
+                    total += stretch;
+                    break;
+                }
+                total += until_failure;
+                until_failure = next_failure();
+                // a restart may fail as well
+                while until_failure <= *restart {
+                    total += until_failure;
+                    until_failure = next_failure();
+                }
+                until_failure -= restart;
+                total += restart;
+            }
+        }
+        total
+    }
+
+    /// The stretches of a run with the true volumes, independent of the code under test but for the rule of the method.
+    fn stretches(
+        storing: Storing,
+        truth: &VolumeCurve,
+        job: &DeltaJob,
+        count: usize,
+    ) -> Vec<(f64, f64, f64)> {
+        let tau = job.app_s / count as f64;
+        let states = stored_states(
+            storing,
+            |n| truth.at(n as f64 * tau),
+            job.full_mib,
+            count - 1,
+        );
+        (0..count)
+            .map(|i| {
+                let ckpt = states.get(i).map_or(0.0, |s| {
+                    job.costs.start_s + s.stored_mib / job.costs.write_mib_s
+                });
+                let restart = if i == 0 {
+                    job.costs.restart_s
+                } else {
+                    let from = states[i - 1];
+                    job.costs.restart_s
+                        + from.restore_mib / job.costs.read_mib_s
+                        + f64::from(from.files) * job.costs.file_s
+                };
+                (tau, ckpt, restart)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_recommendation_is_within_2_percent_of_the_best_of_10000_simulated_runs() {
+        const RUNS: u64 = 10_000;
+        let mut random = ChaCha8Rng::seed_from_u64(20_120_701);
+        for (truth, mtbf_s) in [
+            (CURVE, 7200.0),
+            (
+                VolumeCurve {
+                    repeated_mib: 100.0,
+                    time_s: 400.0,
+                    rate_mib_s: 2.0,
+                    full_mib: 8000.0,
+                },
+                3600.0,
+            ),
+        ] {
+            let job = DeltaJob {
+                app_s: 10_000.0,
+                mtbf_s,
+                ..JOB
+            };
+            // what a user has: nine checkpoints, whose changed volumes scatter by 5 %
+            let mut pairs = Vec::new();
+            for to in 1..9_u32 {
+                for from in 0..to {
+                    let distance_s = 45.0 * f64::from(to - from);
+                    let scatter = 1.0 + 0.17 * (uniform(&mut random) - 0.5);
+                    pairs.push(ChangedPair {
+                        from,
+                        to,
+                        distance_s,
+                        changed_mib: truth.at(distance_s) * scatter,
+                        full_mib: truth.full_mib,
+                    });
+                }
+            }
+            let fitted = ChangedVolume::fit(&pairs).expect("a fit");
+            let recommended = best_of(&fitted.curve, &job, Aim::Time)[0].run;
+            // the same failures for all of them
+            let mean = |storing: Storing, count: usize, runs: u64| {
+                let stretches = stretches(storing, &truth, &job, count);
+                (0..runs)
+                    .map(|seed| simulate(&mut ChaCha8Rng::seed_from_u64(seed), &job, &stretches))
+                    .sum::<f64>()
+                    / runs as f64
+            };
+            let counts = [3, 6, 9, 13, 18, 25, 35, 50, 70, 100, 140];
+            // a first look at all, then all runs for those that may be the best
+            let mut grid: Vec<(f64, Storing, usize)> = candidates()
+                .into_iter()
+                .flat_map(|storing| counts.map(|count| (storing, count)))
+                .map(|(storing, count)| (mean(storing, count, 200), storing, count))
+                .collect();
+            grid.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let best = grid[..40]
+                .iter()
+                .map(|(_, storing, count)| mean(*storing, *count, RUNS))
+                .fold(f64::INFINITY, f64::min);
+            let ours = mean(recommended.storing, recommended.checkpoints + 1, RUNS);
+            assert!(
+                ours <= 1.02 * best,
+                "{recommended:?}: {ours} s, best {best} s"
+            );
+            // and what was promised is what happens
+            assert!(
+                (recommended.total_s / ours - 1.0).abs() < 0.02,
+                "{recommended:?}: {ours} s"
+            );
+        }
+    }
+}

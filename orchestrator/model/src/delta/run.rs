@@ -1,0 +1,333 @@
+//! The expected time of a run with failures when checkpoints and restarts differ from each other.
+
+use super::storing::{Storing, stored_states};
+use crate::{
+    check::{not_negative, positive},
+    fit::FitError,
+    schedule::WithFailures,
+};
+use serde::Serialize;
+
+/// Returns the expected seconds of a run with failures, with its parts, for stretches that differ: each is (seconds of the program, seconds of the
+/// checkpoint at its end, seconds of a restart from the checkpoint before it). Each takes M·e^(R/M)·(e^((τ + t)/M) − 1), as in
+/// [`crate::schedule::with_failures`], which this is where they are alike. Infinite if the result overflows.
+///
+/// Source: J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006: the complete expected time, of which
+/// each stretch is independent of the others.
+///
+/// # Errors
+/// A mean time between failures that is not positive; other times that are negative.
+pub fn with_failures_of(
+    stretches: impl IntoIterator<Item = (f64, f64, f64)>,
+    mtbf_s: f64,
+) -> Result<WithFailures, FitError> {
+    let m = positive("the mean time between failures", mtbf_s)?;
+    let mut run = WithFailures {
+        total_s: 0.0,
+        failures: 0.0,
+        checkpoints_s: 0.0,
+        rework_s: 0.0,
+        restarts_s: 0.0,
+    };
+    let mut app_s = 0.0;
+    for (work_s, ckpt_s, restart_s) in stretches {
+        let work = not_negative("the run time", work_s)?;
+        let t = not_negative("the time of a checkpoint", ckpt_s)?;
+        let r = not_negative("the time of a restart", restart_s)?;
+        let stretch_s = m * (r / m).exp() * ((work + t) / m).exp_m1();
+        run.total_s += stretch_s;
+        run.restarts_s += stretch_s * -(-r / m).exp_m1();
+        run.checkpoints_s += t;
+        app_s += work;
+    }
+    run.failures = run.total_s / m;
+    // rounding may leave less than nothing
+    run.rework_s = (run.total_s - app_s - run.checkpoints_s - run.restarts_s).max(0.0);
+    Ok(run)
+}
+
+/// What storing and restoring take.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DeltaCosts {
+    /// c0: seconds of a checkpoint whatever it stores.
+    pub start_s: f64,
+    /// B: MiB written each second.
+    pub write_mib_s: f64,
+    /// MiB each second at which a state is searched for what changed; none: beside the program, which does not wait for it.
+    pub search_mib_s: Option<f64>,
+    /// Seconds of a restart whatever it reads.
+    pub restart_s: f64,
+    /// MiB read each second.
+    pub read_mib_s: f64,
+    /// Seconds that each file of a chain costs beside its bytes.
+    pub file_s: f64,
+}
+
+impl DeltaCosts {
+    fn check(&self) -> Result<(), FitError> {
+        not_negative("the start of a checkpoint", self.start_s)?;
+        positive("the rate of writing", self.write_mib_s)?;
+        if let Some(rate) = self.search_mib_s {
+            positive("the rate of the search", rate)?;
+        }
+        not_negative("the time of a restart", self.restart_s)?;
+        positive("the rate of reading", self.read_mib_s)?;
+        not_negative("the time of a file", self.file_s)?;
+        Ok(())
+    }
+}
+
+/// What machines and storage cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Prices {
+    /// Dollars for an hour of all machines of the run.
+    pub dollars_per_hour: f64,
+    /// Dollars for a GiB that is kept for a month.
+    pub dollars_per_gib_month: f64,
+}
+
+/// A run with checkpoints of one method at one interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DeltaRun {
+    /// The method.
+    pub storing: Storing,
+    /// Seconds of the program between two checkpoints.
+    pub interval_s: f64,
+    /// Checkpoints of a run.
+    pub checkpoints: usize,
+    /// MiB of a checkpoint: the mean of those after the first, which is stored in full.
+    pub ckpt_mib: f64,
+    /// Seconds of such a checkpoint.
+    pub ckpt_s: f64,
+    /// MiB of all checkpoints of a run.
+    pub stored_mib: f64,
+    /// MiB that are stored in an hour of the run.
+    pub stored_mib_per_hour: f64,
+    /// Files of the longest chain that a restart reads.
+    pub files: u32,
+    /// Seconds of the program between a checkpoint and the one against which it is stored, at most.
+    pub reach_s: f64,
+    /// Seconds of the longest restart.
+    pub restart_s: f64,
+    /// Seconds that the run takes on average.
+    pub total_s: f64,
+    /// The part of them that is not the program's own time.
+    pub lost: f64,
+    /// Failures during it on average.
+    pub failures: f64,
+    /// Seconds of checkpoints that were completed.
+    pub checkpoints_s: f64,
+    /// Seconds of what was done in vain.
+    pub rework_s: f64,
+    /// Seconds of restarts.
+    pub restarts_s: f64,
+    /// Dollars of the machines for the run on average.
+    pub run_dollars: f64,
+    /// Dollars a month if all its checkpoints are kept.
+    pub dollars_per_month: f64,
+}
+
+/// A program, the machine that it runs on, and what its checkpoints cost there.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DeltaJob {
+    /// Seconds of the program without checkpoints and failures.
+    pub app_s: f64,
+    /// Mean seconds between failures of the whole job.
+    pub mtbf_s: f64,
+    /// MiB of a checkpoint in full.
+    pub full_mib: f64,
+    /// What storing and restoring take.
+    pub costs: DeltaCosts,
+    /// What machines and storage cost.
+    pub prices: Prices,
+}
+
+/// Returns what a run in so many equal stretches takes on average, with a checkpoint after each but the last. `changed_mib` is what changes within so
+/// many seconds of the program, which stands still during checkpoints. A restart during the first stretch begins anew and reads nothing.
+///
+/// # Errors
+/// Times, rates or sizes that cannot be; no stretch.
+pub fn delta_run(
+    storing: Storing,
+    changed_mib: &dyn Fn(f64) -> f64,
+    job: &DeltaJob,
+    stretches: usize,
+) -> Result<DeltaRun, FitError> {
+    let DeltaJob { costs, prices, .. } = job;
+    costs.check()?;
+    let app = positive("the run time", job.app_s)?;
+    let full = positive("the size of a checkpoint", job.full_mib)?;
+    not_negative("the price of an hour", prices.dollars_per_hour)?;
+    not_negative("the price of storage", prices.dollars_per_gib_month)?;
+    if stretches == 0 {
+        return Err(FitError::BadValue {
+            what: "the number of stretches".into(),
+            value: 0.0,
+            why: "it must be at least 1".into(),
+        });
+    }
+    let interval_s = app / stretches as f64;
+    let states = stored_states(
+        storing,
+        |n| changed_mib(n as f64 * interval_s),
+        full,
+        stretches - 1,
+    );
+    let search_s = match (storing, costs.search_mib_s) {
+        (Storing::Full, _) | (_, None) => 0.0,
+        (_, Some(rate)) => full / rate,
+    };
+    let ckpt_s = |stored_mib: f64| costs.start_s + search_s + stored_mib / costs.write_mib_s;
+    let restart_s = |restore_mib: f64, files: u32| {
+        costs.restart_s + restore_mib / costs.read_mib_s + f64::from(files) * costs.file_s
+    };
+    let run = with_failures_of(
+        (0..stretches).map(|i| {
+            let checkpoint = states.get(i).map_or(0.0, |s| ckpt_s(s.stored_mib));
+            let restart = i.checked_sub(1).map_or(costs.restart_s, |before| {
+                restart_s(states[before].restore_mib, states[before].files)
+            });
+            (interval_s, checkpoint, restart)
+        }),
+        job.mtbf_s,
+    )?;
+    let later = states.get(1..).unwrap_or_default();
+    let stored_mib: f64 = states.iter().map(|s| s.stored_mib).sum();
+    let ckpt_mib = if later.is_empty() {
+        full
+    } else {
+        later.iter().map(|s| s.stored_mib).sum::<f64>() / later.len() as f64
+    };
+    Ok(DeltaRun {
+        storing,
+        interval_s,
+        checkpoints: states.len(),
+        ckpt_mib,
+        ckpt_s: ckpt_s(ckpt_mib),
+        stored_mib,
+        stored_mib_per_hour: stored_mib / (run.total_s / 3600.0),
+        files: states.iter().map(|s| s.files).max().unwrap_or(0),
+        reach_s: states.iter().map(|s| s.reach).max().unwrap_or(0) as f64 * interval_s,
+        restart_s: states
+            .iter()
+            .map(|s| restart_s(s.restore_mib, s.files))
+            .fold(costs.restart_s, f64::max),
+        total_s: run.total_s,
+        lost: if run.total_s.is_finite() {
+            1.0 - app / run.total_s
+        } else {
+            1.0
+        },
+        failures: run.failures,
+        checkpoints_s: run.checkpoints_s,
+        rework_s: run.rework_s,
+        restarts_s: run.restarts_s,
+        run_dollars: run.total_s / 3600.0 * prices.dollars_per_hour,
+        dollars_per_month: stored_mib / 1024.0 * prices.dollars_per_gib_month,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DeltaCosts, DeltaJob, Prices, Storing, delta_run, with_failures_of};
+    use crate::{delta::VolumeCurve, schedule::with_failures};
+
+    #[test]
+    fn equal_stretches_are_those_of_the_schedule() {
+        let (app, t, tau, m, r) = (1000.0, 5.0, 90.0, 300.0, 20.0);
+        let expected = with_failures(app, t, tau, m, r).expect("times");
+        let stretches = (0..12).map(|i| {
+            if i < 11 {
+                (tau, t, r)
+            } else {
+                (app - 11.0 * tau, 0.0, r)
+            }
+        });
+        let found = with_failures_of(stretches, m).expect("times");
+        for (a, b) in [
+            (expected.total_s, found.total_s),
+            (expected.failures, found.failures),
+            (expected.checkpoints_s, found.checkpoints_s),
+            (expected.rework_s, found.rework_s),
+            (expected.restarts_s, found.restarts_s),
+        ] {
+            assert!((a - b).abs() < 1e-9 * a.max(1.0), "{a} {b}");
+        }
+    }
+
+    const CURVE: VolumeCurve = VolumeCurve {
+        repeated_mib: 100.0,
+        time_s: 60.0,
+        rate_mib_s: 0.1,
+        full_mib: 2000.0,
+    };
+    const COSTS: DeltaCosts = DeltaCosts {
+        start_s: 1.0,
+        write_mib_s: 100.0,
+        search_mib_s: None,
+        restart_s: 10.0,
+        read_mib_s: 200.0,
+        file_s: 0.5,
+    };
+
+    #[test]
+    fn a_chain_makes_checkpoints_short_and_restarts_long() {
+        let of = |storing| {
+            delta_run(
+                storing,
+                &|distance| CURVE.at(distance),
+                &DeltaJob {
+                    app_s: 36_000.0,
+                    mtbf_s: 7200.0,
+                    full_mib: CURVE.full_mib,
+                    costs: COSTS,
+                    prices: Prices {
+                        dollars_per_hour: 2.0,
+                        dollars_per_gib_month: 0.1,
+                    },
+                },
+                100,
+            )
+            .expect("a run")
+        };
+        let (full, incremental) = (of(Storing::Full), of(Storing::Incremental));
+        assert_eq!((full.files, incremental.files), (1, 99));
+        assert_eq!(full.ckpt_s, 21.0);
+        assert_eq!((full.reach_s, incremental.reach_s), (0.0, 360.0));
+        assert_eq!(of(Storing::Differential).reach_s, 98.0 * 360.0);
+        assert!(incremental.ckpt_s < 3.0 && incremental.restart_s > full.restart_s + 50.0);
+        assert!((full.stored_mib - 99.0 * 2000.0).abs() < 1e-6);
+        assert!((full.dollars_per_month - 99.0 * 2000.0 / 1024.0 * 0.1).abs() < 1e-6);
+        assert!((full.run_dollars - full.total_s / 1800.0).abs() < 1e-6);
+        let parts = full.checkpoints_s + full.rework_s + full.restarts_s;
+        assert!((full.total_s * full.lost - parts).abs() < 1e-6 * parts);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let run = |costs: &DeltaCosts, app_s, mtbf_s, stretches| {
+            let job = DeltaJob {
+                app_s,
+                mtbf_s,
+                full_mib: CURVE.full_mib,
+                costs: *costs,
+                prices: Prices::default(),
+            };
+            delta_run(
+                Storing::Full,
+                &|distance| CURVE.at(distance),
+                &job,
+                stretches,
+            )
+        };
+        assert!(run(&COSTS, 1.0, 1.0, 1).is_ok());
+        assert!(run(&COSTS, 0.0, 1.0, 1).is_err());
+        assert!(run(&COSTS, 1.0, -1.0, 1).is_err());
+        assert!(run(&COSTS, 1.0, 1.0, 0).is_err());
+        let slow = DeltaCosts {
+            write_mib_s: 0.0,
+            ..COSTS
+        };
+        assert!(run(&slow, 1.0, 1.0, 1).is_err());
+    }
+}

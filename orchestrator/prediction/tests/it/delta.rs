@@ -1,0 +1,219 @@
+//! Which method stores checkpoints, and how often.
+
+use cvc_delta::{Matrix, Method, Threshold};
+use cvc_model::delta::{Aim, DeltaCosts, Prices, Storing, VolumeForm, stored_states};
+use cvc_prediction::delta::{DeltaQuestion, answer, pairs_of, parse_pairs};
+use cvc_prediction::predict::PredictError;
+
+const QUESTION: DeltaQuestion = DeltaQuestion {
+    app_s: 36_000.0,
+    mtbf_s: 21_600.0,
+    costs: DeltaCosts {
+        start_s: 1.0,
+        write_mib_s: 50.0,
+        search_mib_s: None,
+        restart_s: 5.0,
+        read_mib_s: 100.0,
+        file_s: 0.01,
+    },
+    prices: Prices {
+        dollars_per_hour: 0.0,
+        dollars_per_gib_month: 0.0,
+    },
+    aim: Aim::Time,
+};
+
+const MIB: u64 = 1 << 20;
+
+/// States in which 20 MiB change always and 1 MiB more with each second; a tenth of it scatters.
+fn states(times: &[f64]) -> Matrix {
+    let changed = times
+        .iter()
+        .enumerate()
+        .map(|(new, end)| {
+            times[..new]
+                .iter()
+                .enumerate()
+                .map(|(old, start)| {
+                    let scatter = [0.97, 1.0, 1.03][(new * 7 + old * 5) % 3];
+                    ((20.0 + (end - start)) * scatter * MIB as f64) as u64
+                })
+                .collect()
+        })
+        .collect();
+    Matrix::new(times.to_vec(), vec![2000 * MIB; times.len()], changed)
+}
+
+#[test]
+fn states_are_answered_with_each_method_at_its_best_interval() {
+    let pairs = pairs_of(&states(&[0.0, 10.0, 30.0, 70.0, 150.0, 310.0])).expect("pairs");
+    assert_eq!(pairs.len(), 15);
+    let found = answer(&pairs, QUESTION).expect("an answer");
+    assert_eq!(found.volume.form, VolumeForm::Line);
+    assert_eq!(found.methods.len(), 5);
+    let totals: Vec<f64> = found.methods.iter().map(|m| m.run.total_s).collect();
+    assert!(
+        totals.windows(2).all(|w| w[0] <= w[1] * 1.0001),
+        "{totals:?}"
+    );
+    for method in &found.methods {
+        assert!(
+            method.total_s.low <= method.run.total_s && method.run.total_s <= method.total_s.high
+        );
+    }
+    let full = found.method("full").expect("full");
+    // what changes says nothing about full checkpoints
+    assert_eq!(full.total_s.low, full.total_s.high);
+    assert!(found.best().expect("the best").run.total_s < full.run.total_s);
+    assert!((full.run.interval_s / found.daly_full_s - 1.0).abs() < 0.1);
+}
+
+#[test]
+fn the_rules_of_the_model_are_those_of_the_engine() {
+    let count = 40;
+    let volume = |n: usize| {
+        let part = 1.0 - (-(n as f64) / 5.0).exp();
+        ((80.0 * part + 3.0 * n as f64) * MIB as f64) as u64
+    };
+    let changed = (0..count)
+        .map(|new| (0..new).map(|old| volume(new - old)).collect())
+        .collect();
+    let matrix = Matrix::new(
+        (0..count).map(|t| t as f64).collect(),
+        vec![1000 * MIB; count],
+        changed,
+    );
+    let mut methods = vec![
+        (Method::Full, Storing::Full),
+        (Method::Incremental, Storing::Incremental),
+        (Method::Differential, Storing::Differential),
+    ];
+    for ratio in [0.0, 1.3, 2.0, 4.0, f64::INFINITY] {
+        let threshold = Threshold::Ratio(ratio);
+        methods.push((Method::Adca { threshold }, Storing::Adca { ratio }));
+        for files in [2, 3, 4, 8] {
+            methods.push((
+                Method::Bounded { threshold, files },
+                Storing::Bounded { ratio, files },
+            ));
+        }
+    }
+    for (method, storing) in methods {
+        let engine = matrix.choices(method);
+        let model = stored_states(storing, |n| volume(n) as f64, (1000 * MIB) as f64, count);
+        for (t, (a, b)) in engine.iter().zip(&model).enumerate() {
+            assert_eq!(
+                (a.bytes as f64, a.files, a.becomes_base),
+                (b.stored_mib, b.files, b.becomes_base),
+                "{method:?}, state {t}"
+            );
+        }
+    }
+}
+
+fn message(error: &PredictError) -> String {
+    format!("{error} | {}", error.hint().unwrap_or("no hint"))
+}
+
+#[test]
+fn states_that_make_no_pair_are_refused() {
+    let one = pairs_of(&states(&[0.0])).expect_err("one state");
+    assert!(message(&one).contains("1 state: what changes"), "{one}");
+    let back = pairs_of(&states(&[0.0, 20.0, 10.0])).expect_err("newer before older");
+    assert!(
+        message(&back).contains("state 3 was taken 10.0 s before state 2"),
+        "{back}"
+    );
+    let same = pairs_of(&states(&[0.0, 20.0, 20.0])).expect_err("the same");
+    assert!(message(&same).contains("at the same time as"), "{same}");
+}
+
+#[test]
+fn a_table_is_read_by_the_names_of_its_columns() {
+    let text = "to,from,bytes,block,changed_bytes,distance_s\n1,0,2097152,4096,1048576,12.5\n";
+    let pairs = parse_pairs("pairs.csv".into(), text).expect("a table");
+    assert_eq!((pairs[0].from, pairs[0].to), (0, 1));
+    assert_eq!(
+        (pairs[0].distance_s, pairs[0].changed_mib, pairs[0].full_mib),
+        (12.5, 1.0, 2.0)
+    );
+}
+
+#[test]
+fn a_wrong_table_is_refused_with_line_and_hint() {
+    let header = "from,to,distance_s,changed_bytes,bytes\n0,1,10,5,100\n";
+    for (text, says) in [
+        ("", "1: the table is empty"),
+        (
+            "from,to,distance_s,changed_bytes,bytes\n",
+            "1: the table has no pair",
+        ),
+        (
+            "from,to,distance_s\n",
+            "1: the column `changed_bytes` is missing",
+        ),
+        (
+            &format!("{header}1,2,NaN,5,100\n"),
+            "3: column `distance_s`: `NaN` is not a number above 0",
+        ),
+        (
+            &format!("{header}1,2,10,nan,100\n"),
+            "3: column `changed_bytes`: `nan` is not a number of 0 or more",
+        ),
+        (
+            &format!("{header}1,2,-10,5,100\n"),
+            "3: column `distance_s`: `-10` is not a number above 0",
+        ),
+        (
+            &format!("{header}2,1,10,5,100\n"),
+            "3: checkpoint 1 is compared with 2, which is not older",
+        ),
+        (
+            &format!("{header}0,1,10,5,100\n"),
+            "3: the pair 0,1 occurs twice",
+        ),
+        (
+            &format!("{header}1,2,10,101,100\n"),
+            "3: 101 of 100 bytes changed",
+        ),
+        (&format!("{header}1,x,10,5,100\n"), "3: column `to`: `x`"),
+        (&format!("{header}1,2,10\n"), "3: expected 5 fields"),
+    ] {
+        let error = parse_pairs("pairs.csv".into(), text).expect_err(says);
+        let error = message(&error);
+        assert!(
+            error.starts_with(&format!("pairs.csv:{says}")) && !error.contains("no hint"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn real_checkpoints_give_what_the_program_does_back() {
+    // it writes at random to the 12,000 pages of a table, in about 25 s to as many as there are, and 7 pages a second to a history
+    let table = include_str!("../../../../experiments/delta-pairs.csv");
+    let pairs = parse_pairs("delta-pairs.csv".into(), table).expect("a table");
+    let found = answer(&pairs, QUESTION).expect("an answer");
+    // deltas against the first of a run of ten hours, from checkpoints of two minutes
+    assert_eq!(
+        found.best().expect("the best").run.storing,
+        Storing::Differential
+    );
+    assert!(
+        found.warnings[0].starts_with("differential reaches over up to 9 h"),
+        "{:?}",
+        found.warnings
+    );
+    let volume = found.volume;
+    assert_eq!((volume.checkpoints, volume.pairs), (9, 36));
+    let pages = 12_000.0 / 256.0;
+    assert!(
+        (volume.curve.repeated_mib / pages - 1.0).abs() < 0.1,
+        "{volume:?}"
+    );
+    assert!((20.0..30.0).contains(&volume.curve.time_s), "{volume:?}");
+    for pair in &pairs {
+        let error = volume.curve.at(pair.distance_s) / pair.changed_mib - 1.0;
+        assert!(error.abs() < 0.15, "{pair:?}: {error}");
+    }
+}
