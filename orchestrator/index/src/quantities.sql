@@ -36,7 +36,7 @@ per_checkpoint AS (
     UNION ALL
     -- of a series: what changed since the checkpoint before, and what each method stores in all
     SELECT run, name, unit, ckpt, value FROM of_run
-        WHERE name = 'series_changed_bytes' AND json_extract(labels, '$.since') = ckpt - 1
+        WHERE name = 'series_changed_bytes' AND CAST(json_extract(labels, '$.since') AS INTEGER) = CAST(ckpt AS INTEGER) - 1
     UNION ALL
     SELECT run, name || '_' || json_extract(labels, '$.method'), unit, ckpt, value FROM of_run
         WHERE name IN ('series_total_bytes', 'series_restore_files')

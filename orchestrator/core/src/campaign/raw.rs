@@ -603,15 +603,14 @@ impl<'de> Visitor<'de> for MomentVisitor {
                 .map(RawMoment::Series);
         }
         let mut pushed = FirstAgain {
-            first: Some(key.clone()),
+            first: Some(key),
             map,
         };
         let named = NamedMoment::deserialize(MapAccessDeserializer::new(&mut pushed))?;
         match pushed.next_key::<String>()? {
             None => Ok(RawMoment::Named(named)),
-            Some(other) => Err(serde::de::Error::custom(format_args!(
-                "`{key}` and `{other}` exclude each other"
-            ))),
+            // as for other enums
+            Some(_) => Err(serde::de::Error::custom("wanted exactly 1 element")),
         }
     }
 }

@@ -7,11 +7,15 @@ use crate::{
 };
 use cvc_core::record::{Source, Unit, names};
 use cvc_delta::{
-    BlockSize, DeltaError, Matrix, Method, Signature, Source as State, Threshold, changed_by_part,
-    changed_bytes, sign_with_parts,
+    BlockSize, DeltaError, Matrix, Method, Signature, Source as State, SourceFile, Threshold,
+    changed_by_part, changed_bytes, sign_with_parts,
 };
 use cvc_image::OwnerZone;
-use std::{collections::BTreeMap, path::Path, time::Instant};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+    time::{Instant, SystemTime},
+};
 
 /// Methods that a series is told for, with their names in records: ADCA with the threshold that it has by default, and with at most three files to
 /// a restore.
@@ -55,7 +59,12 @@ pub(super) struct Series {
     /// Hashes of all: a number of 16 bytes for each page.
     signatures: Vec<Signature>,
     measured: Vec<Measured>,
+    /// Files of earlier checkpoints that DMTCP leaves beside the images.
+    left: Left,
 }
+
+/// Files that DMTCP saved for checkpoints, with the time of their last change.
+type Left = HashMap<String, SystemTime>;
 
 impl Series {
     /// Measures the checkpoint that lies in the run's directory of images, which was asked for at `at_s` seconds of computation.
@@ -64,22 +73,21 @@ impl Series {
     /// When its images cannot be read.
     pub async fn add(&mut self, of: &DmtcpRun<'_>, at_s: f64) -> Result<(), RunFailure> {
         let number = self.measured.len() + 1;
-        let (dir, signatures) = (
-            of.layout.ckptdir.clone(),
-            std::mem::take(&mut self.signatures),
-        );
+        let dir = of.layout.ckptdir.clone();
+        let signatures = std::mem::take(&mut self.signatures);
+        let left = std::mem::take(&mut self.left);
         let failed = |why: String| {
             no_checkpoint(format!(
                 "what changed until checkpoint {number} cannot be told: {why}"
             ))
         };
         let work =
-            tokio::task::spawn_blocking(move || measure(dir.as_std_path(), signatures, at_s));
-        let (signatures, measured) = work
+            tokio::task::spawn_blocking(move || measure(dir.as_std_path(), signatures, left, at_s));
+        let (signatures, left, measured) = work
             .await
             .map_err(|e| failed(e.to_string()))?
             .map_err(|e| failed(e.to_string()))?;
-        self.signatures = signatures;
+        (self.signatures, self.left) = (signatures, left);
         self.measured.push(measured);
         Ok(())
     }
@@ -95,6 +103,9 @@ impl Series {
 
     /// Records what was measured of a series of so many planned checkpoints, and what each method would store of it.
     pub fn record(&self, planned: u32, to: &mut Findings) {
+        if self.measured.is_empty() {
+            return;
+        }
         let labels = [("planned", planned.to_string())];
         let taken = self.measured.len() as f64;
         let (clock, images) = (Source::Clock, Source::Image);
@@ -185,12 +196,12 @@ impl Series {
 fn measure(
     dir: &Path,
     mut signatures: Vec<Signature>,
+    mut left: Left,
     at_s: f64,
-) -> Result<(Vec<Signature>, Measured), DeltaError> {
+) -> Result<(Vec<Signature>, Left, Measured), DeltaError> {
     let begin = Instant::now();
     let mut state = State::list(dir)?;
-    // beside the images: the script of the restart, with links to it
-    state.files.retain(|file| !file.name.ends_with(".sh"));
+    state.files = of_this_checkpoint(state.files, &mut left);
     let (signature, parts) = sign_with_parts(&state, BlockSize::PAGE, &|_| {})?;
     let hash_s = begin.elapsed().as_secs_f64();
     let changed = signatures.iter().map(|old| changed_bytes(&signature, old));
@@ -218,7 +229,42 @@ fn measure(
         hash_s,
     };
     signatures.push(signature);
-    Ok((signatures, measured))
+    Ok((signatures, left, measured))
+}
+
+/// The files of the checkpoint that was written last: its images, and what DMTCP saved for it in `_files` directories, where it leaves what it saved
+/// for earlier ones. A file is saved by another process each time, under a number of its own, so that the name of what was saved is all that stays;
+/// where that is not enough to tell files apart, they keep their names. The script of the restart is no part of a state.
+fn of_this_checkpoint(files: Vec<SourceFile>, left: &mut Left) -> Vec<SourceFile> {
+    let mut own: Vec<SourceFile> = files
+        .into_iter()
+        .filter(|file| !file.name.ends_with(".sh"))
+        .filter(|file| {
+            let changed = std::fs::metadata(&file.path).and_then(|m| m.modified());
+            let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
+            !file.name.contains('/') || left.insert(file.name.clone(), changed) != Some(changed)
+        })
+        .collect();
+    let mut saved: HashMap<String, usize> = HashMap::new();
+    for name in own.iter().filter_map(|file| original(&file.name)) {
+        *saved.entry(name.to_owned()).or_default() += 1;
+    }
+    for file in &mut own {
+        let name = original(&file.name).filter(|name| saved.get(*name) == Some(&1));
+        if let Some(name) = name.map(|name| format!("saved/{name}")) {
+            file.name = name;
+        }
+    }
+    own.sort_by(|a, b| a.name.cmp(&b.name));
+    own
+}
+
+/// What was saved in a file of a `_files` directory: its name without the number behind it.
+fn original(name: &str) -> Option<&str> {
+    let (_, file) = name.rsplit_once('/')?;
+    let (original, number) = file.rsplit_once('_')?;
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    is_number.then_some(original)
 }
 
 #[cfg(test)]
@@ -237,8 +283,51 @@ mod tests {
         };
         Series {
             signatures: Vec::new(),
+            left: Left::new(),
             measured: vec![of(1.0, vec![]), of(2.0, vec![30]), of(3.0, vec![50, 30])],
         }
+    }
+
+    #[test]
+    fn what_was_saved_for_an_earlier_checkpoint_is_none_of_a_later_one() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let put = |name: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a directory")).expect("makes");
+            std::fs::write(path, name).expect("writes");
+        };
+        let names = |left: &mut Left| -> Vec<String> {
+            let files = State::list(dir.path()).expect("a state").files;
+            let own = of_this_checkpoint(files, left).into_iter();
+            own.map(|file| file.name).collect()
+        };
+        let mut left = Left::new();
+        for name in [
+            "ckpt_a_1.dmtcp",
+            "ckpt_b_2.dmtcp",
+            "dmtcp_restart_script_1.sh",
+            "ckpt_a_1_files/segment-7_99606",
+            "ckpt_a_1_files/twice_99607",
+            "ckpt_b_2_files/twice_99606",
+        ] {
+            put(name);
+        }
+        assert_eq!(
+            names(&mut left),
+            [
+                "ckpt_a_1.dmtcp",
+                "ckpt_a_1_files/twice_99607",
+                "ckpt_b_2.dmtcp",
+                "ckpt_b_2_files/twice_99606",
+                "saved/segment-7"
+            ]
+        );
+        // another process saves it
+        put("ckpt_b_2_files/segment-7_99611");
+        assert_eq!(
+            names(&mut left),
+            ["ckpt_a_1.dmtcp", "ckpt_b_2.dmtcp", "saved/segment-7"]
+        );
     }
 
     #[test]
