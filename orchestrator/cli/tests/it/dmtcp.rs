@@ -443,7 +443,10 @@ fn three_checkpoints_of_the_stencil_are_compared_while_it_runs() {
     c.run().expect(0);
     c.assert_whole(1);
     let records = c.records(c.run_names().first().expect("a run"));
-    assert_eq!(value(&records, "series_checkpoints", &[("planned", "3")]), [3.0]);
+    assert_eq!(
+        value(&records, "series_checkpoints", &[("planned", "3")]),
+        [3.0]
+    );
     let bytes = value(&records, "series_bytes", &[]);
     assert_eq!(bytes.len(), 3, "{records:?}");
     let full = value(&records, "series_total_bytes", &[("method", "full")]);
@@ -452,12 +455,18 @@ fn three_checkpoints_of_the_stencil_are_compared_while_it_runs() {
     for (ckpt, since) in [("2", "1"), ("3", "2"), ("3", "1")] {
         let labels = [("ckpt", ckpt), ("since", since)];
         let changed = value(&records, "series_changed_bytes", &labels)[0];
-        assert!(changed > 0.0 && changed < bytes[0] / 2.0, "{changed} of {bytes:?}");
+        assert!(
+            changed > 0.0 && changed < bytes[0] / 2.0,
+            "{changed} of {bytes:?}"
+        );
         let zones = value(&records, "series_zone_changed_bytes", &labels);
         assert_eq!(zones.iter().sum::<f64>(), changed, "{zones:?}");
     }
     let incremental = value(&records, "series_total_bytes", &[("method", "incremental")]);
-    assert!(incremental[0] < full[0] * 0.7, "{incremental:?} of {full:?}");
+    assert!(
+        incremental[0] < full[0] * 0.7,
+        "{incremental:?} of {full:?}"
+    );
 }
 
 #[test]
@@ -482,7 +491,10 @@ fn behind_a_front_a_differential_grows_and_an_incremental_does_not() {
     c.run().expect(0);
     c.assert_whole(1);
     let records = c.records(c.run_names().first().expect("a run"));
-    let (incremental, differential) = (stored(&records, "incremental"), stored(&records, "differential"));
+    let (incremental, differential) = (
+        stored(&records, "incremental"),
+        stored(&records, "differential"),
+    );
     assert!(differential.len() >= 4, "{records:?}");
     assert!(
         differential.is_sorted_by(|a, b| a < b),

@@ -280,12 +280,21 @@ fn a_series_ends_with_its_program_and_says_how_many_checkpoints_it_has() {
     // the stand-in stores the same image twice
     let bytes = of("series_bytes", &[("ckpt", "2")]);
     assert!(bytes > 0.0, "{records:?}");
-    assert_eq!(of("series_changed_bytes", &[("ckpt", "2"), ("since", "1")]), 0.0);
+    assert_eq!(
+        of("series_changed_bytes", &[("ckpt", "2"), ("since", "1")]),
+        0.0
+    );
     assert_eq!(of("series_total_bytes", &[("method", "full")]), 2.0 * bytes);
-    assert_eq!(of("series_total_bytes", &[("method", "incremental")]), bytes);
+    assert_eq!(
+        of("series_total_bytes", &[("method", "incremental")]),
+        bytes
+    );
     assert!(of("series_at_s", &[("ckpt", "2")]) >= 0.6, "{records:?}");
     let report = fs::read_to_string(c.dir().join("reports/series/report.md")).expect("a report");
-    assert!(report.contains("## What checkpoints have in common"), "{report}");
+    assert!(
+        report.contains("## What checkpoints have in common"),
+        "{report}"
+    );
     assert!(report.contains("every 0.3 s, 5 times"), "{report}");
 }
 
