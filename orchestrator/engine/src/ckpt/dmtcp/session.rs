@@ -14,7 +14,7 @@ use super::{
 use crate::{
     ckpt::{
         contract::{Halt, Install, Restart, Session, SessionContext},
-        moments::Moments,
+        moments::{Moments, no_checkpoint},
     },
     run::{AttemptReporter, Findings, RunError, RunFailure, Shepherd, own_words, text},
 };
@@ -112,6 +112,14 @@ impl Session for DmtcpSession<'_> {
         shepherd: &mut Shepherd,
         reporter: &AttemptReporter,
     ) -> Result<(), Halt> {
+        let used = &self.of.run.used;
+        if self.series.is_some() && used.places().len() > 1 {
+            let detail = format!(
+                "the images of a series are compared on {}, but they lie on several nodes: choose a shared storage area, or a mapping with only this node",
+                used.head.name
+            );
+            return Err(no_checkpoint(detail).into());
+        }
         let mut moments = Moments::new(self.of.run)?;
         let port = coordinator::port(&self.of.layout, shepherd).await?;
         loop {
