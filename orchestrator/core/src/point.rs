@@ -126,10 +126,17 @@ pub enum Moment {
     SizeOnly,
     /// The same after this step, for what a program allocates only later: buffers of its first output, for example.
     SizeOnlyAfterStep(u64),
+    /// Again and again, and what differs between them is measured. A program that ends before the last has fewer.
+    Series {
+        /// Seconds between them; the first is so long after the program began to compute.
+        every_s: f64,
+        /// How many, 2 or more.
+        count: u32,
+    },
 }
 
 impl fmt::Display for Moment {
-    /// As tables show it: `at 5 s`, `after step 1`, `size-only`.
+    /// As tables show it: `at 5 s`, `after step 1`, `size-only`, `every 60 s, 8 times`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtS(seconds) => {
@@ -139,6 +146,7 @@ impl fmt::Display for Moment {
             Self::AfterStep(step) => write!(f, "after step {step}"),
             Self::SizeOnly => f.write_str("size-only"),
             Self::SizeOnlyAfterStep(step) => write!(f, "size-only after step {step}"),
+            Self::Series { every_s, count } => write!(f, "every {every_s} s, {count} times"),
         }
     }
 }
@@ -158,6 +166,16 @@ impl FromStr for Moment {
         if let Some(number) = text.strip_prefix("after step ") {
             return step(number).map(Self::AfterStep);
         }
+        if let Some(rest) = text.strip_prefix("every ") {
+            let (every_s, count) = rest
+                .strip_suffix(" times")
+                .and_then(|rest| rest.split_once(" s, "))
+                .ok_or(UnknownWord)?;
+            return Ok(Self::Series {
+                every_s: every_s.parse().map_err(|_| UnknownWord)?,
+                count: count.parse().map_err(|_| UnknownWord)?,
+            });
+        }
         let list = text
             .strip_prefix("at ")
             .and_then(|rest| rest.strip_suffix(" s"))
@@ -172,8 +190,13 @@ impl Moment {
     pub fn kills(&self) -> bool {
         match self {
             Self::SizeOnly | Self::SizeOnlyAfterStep(_) => true,
-            Self::AtS(_) | Self::AfterStep(_) => false,
+            Self::AtS(_) | Self::AfterStep(_) | Self::Series { .. } => false,
         }
+    }
+
+    /// Whether what differs between its checkpoints is measured.
+    pub fn is_series(&self) -> bool {
+        matches!(self, Self::Series { .. })
     }
 }
 

@@ -104,6 +104,17 @@ pub enum Source {
 /// | `trace_writers` | count | | processes that wrote, of the file that most bytes were written of |
 /// | `trace_writer_spread` | 1 | | what the one of them wrote that wrote least, over what the one wrote that wrote most: 1 is even |
 /// | `trace_write_mib_s` | MiB/s | | bytes of all writes over the time in which at least one process was writing |
+/// | `series_checkpoints` | count | planned | checkpoints that a series has; fewer than planned where the program ended before |
+/// | `series_at_s` | s | ckpt | when a checkpoint of a series was asked for, since the program began to compute |
+/// | `series_bytes` | bytes | ckpt | what can change of it: the blocks (pages) of all its images, uncompressed, without headers |
+/// | `series_changed_bytes` | bytes | ckpt, since = number of an earlier checkpoint | of these, blocks that the earlier one does not have at the
+/// same address of the same process |
+/// | `series_zone_changed_bytes` | bytes | ckpt, since = number of the checkpoint before and of the first, zone, rule = owner | the same of a zone |
+/// | `series_hash_s` | s | ckpt | time to read and hash its images, on the node where they lie, while the program goes on |
+/// | `series_stored_bytes` | bytes | ckpt, method = full / incremental / differential / adca / bounded, base | blocks that a method stores of it,
+/// uncompressed; `base` is the number of the checkpoint that it is stored against, 0 where it is stored in full |
+/// | `series_total_bytes` | bytes | method | the same of all checkpoints of the run together |
+/// | `series_restore_files` | count | method | files that restore the checkpoint that needs most |
 /// | `cost_usd` | USD | nodes, seconds, usd_per_node_hour, price | what its nodes cost while the run had them, from its start to the end of
 /// its restart check; `price` is the source of the price, with its date. Only where there is a price |
 ///
@@ -158,6 +169,15 @@ pub mod names {
     pub const TRACE_WRITERS: &str = "trace_writers";
     pub const TRACE_WRITER_SPREAD: &str = "trace_writer_spread";
     pub const TRACE_WRITE_MIB_S: &str = "trace_write_mib_s";
+    pub const SERIES_CHECKPOINTS: &str = "series_checkpoints";
+    pub const SERIES_AT_S: &str = "series_at_s";
+    pub const SERIES_BYTES: &str = "series_bytes";
+    pub const SERIES_CHANGED_BYTES: &str = "series_changed_bytes";
+    pub const SERIES_ZONE_CHANGED_BYTES: &str = "series_zone_changed_bytes";
+    pub const SERIES_HASH_S: &str = "series_hash_s";
+    pub const SERIES_STORED_BYTES: &str = "series_stored_bytes";
+    pub const SERIES_TOTAL_BYTES: &str = "series_total_bytes";
+    pub const SERIES_RESTORE_FILES: &str = "series_restore_files";
     pub const COST_USD: &str = "cost_usd";
 
     /// What else the nodes of a run did: no result of the run, but a reason to look at it again. Of several nodes, the largest counts.

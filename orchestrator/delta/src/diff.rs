@@ -8,7 +8,7 @@ use crate::{
     source::Source,
 };
 use cvc_image::{Image, Part};
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// Bytes of blocks of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,6 +133,47 @@ pub fn changes(
         .filter(|p| p.change != Change::default())
         .collect();
     Ok(changes)
+}
+
+/// Where the regions of the images of a state are, by their parts.
+#[derive(Clone, Debug, Default)]
+pub struct Parts(BTreeMap<String, Image>);
+
+/// Hashes the blocks of a state by address, and tells of which part each is. `progress` is told bytes that were read.
+///
+/// # Errors
+/// What cannot be read.
+pub fn sign_with_parts(
+    source: &Source,
+    block: BlockSize,
+    progress: &dyn Fn(u64),
+) -> Result<(Signature, Parts), DeltaError> {
+    let signed = sign_all(source, Addressing::Address, block, progress)?;
+    let images = source.files.iter().zip(signed.files);
+    let images = images.filter_map(|(file, signed)| Some((file.name.clone(), signed.image?)));
+    Ok((signed.signature, Parts(images.collect())))
+}
+
+/// Bytes of blocks of `new` that `old` does not have at the same place, by the part that they are of; parts without any are left out, and files
+/// that are no images.
+#[must_use]
+pub fn changed_by_part(new: &Signature, parts: &Parts, old: &Signature) -> Vec<(Part, u64)> {
+    let mut changed = [0; Part::ALL.len()];
+    for (name, image) in &parts.0 {
+        let pair = Pair {
+            before: old,
+            after: new,
+            old_name: name,
+            new_name: name,
+        };
+        pair.each(|address, change, _| {
+            changed[part(image, address) as usize] += change.changed + change.new;
+        });
+    }
+    let all = Part::ALL
+        .into_iter()
+        .map(|part| (part, changed[part as usize]));
+    all.filter(|(_, bytes)| *bytes > 0).collect()
 }
 
 /// The part of the region that contains an address.

@@ -24,7 +24,7 @@ mod signature;
 mod source;
 
 pub use codec::{Codec, Transform};
-pub use diff::{Change, Changes, PartChange, changes};
+pub use diff::{Change, Changes, PartChange, Parts, changed_by_part, changes, sign_with_parts};
 pub use error::{DeltaError, DeltaErrorKind};
 pub use file::{ImageEntry, StateFile, Summary};
 pub use hash::Hash;

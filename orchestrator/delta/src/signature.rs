@@ -9,6 +9,7 @@ use crate::{
     layout::{Addressing, Block, BlockSize, Extent, Layout, Numbers},
     source::Source,
 };
+use cvc_image::Image;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
@@ -89,6 +90,8 @@ pub(crate) struct SignedFile {
     pub gzip: bool,
     pub unique_pid: Option<String>,
     pub digest: String,
+    /// The image, if it is one.
+    pub image: Option<Image>,
 }
 
 /// Hashes the blocks of a state. `progress` is told bytes that were read.
@@ -142,6 +145,7 @@ pub(crate) fn sign_all(
             gzip: content.is_gzip(),
             unique_pid: content.unique_pid(),
             layout: content.layout.clone(),
+            image: content.image.take(),
         });
         images.insert(
             file.name.clone(),

@@ -12,7 +12,7 @@ use cvc_core::paths::{self, is_executable, on_path};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The sources, as the role `kernels` has them.
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 8] = [
     (
         "Makefile",
         include_str!("../../../ansible/roles/kernels/files/Makefile"),
@@ -32,6 +32,10 @@ const SOURCES: [(&str, &str); 7] = [
     (
         "kernel-stencil.c",
         include_str!("../../../ansible/roles/kernels/files/kernel-stencil.c"),
+    ),
+    (
+        "kernel-front.c",
+        include_str!("../../../ansible/roles/kernels/files/kernel-front.c"),
     ),
     (
         "kernel-amr.c",

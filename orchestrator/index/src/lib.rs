@@ -28,7 +28,7 @@ pub use fill::SCHEMA;
 pub use flat::{FlatColumn, FlatTable, FlatType};
 pub use measurements::{
     ImageRecord, ImageSize, IndexedAttempt, IndexedLease, LabelledRecord, PointSummary,
-    RecordSource, RunValue,
+    RecordSource, RunValue, SeriesVolume,
 };
 pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
 pub use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};

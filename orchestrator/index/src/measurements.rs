@@ -100,6 +100,18 @@ row! {
 }
 
 row! {
+    /// What a method stores of a checkpoint of a series: the mean over the counted runs of a point that have it.
+    pub struct SeriesVolume {
+        point: String,
+        /// As records name it.
+        method: String,
+        /// Number of the checkpoint, from 1.
+        ckpt: u32,
+        bytes: f64,
+    }
+}
+
+row! {
     /// What a run cost.
     pub struct RunCost {
         site: String,
@@ -340,6 +352,17 @@ impl Index {
              json_extract(c.labels, '$.price') AS price
              FROM records c JOIN runs r ON r.id = c.run JOIN points p ON p.id = r.point WHERE c.name = ? ORDER BY c.rowid",
             [names::COST_USD],
+        )
+    }
+
+    /// What methods store of the checkpoints of series, by point, method and checkpoint.
+    pub fn series_volumes(&self) -> Result<Vec<SeriesVolume>, AnalysisError> {
+        self.read(
+            "SELECT p.id AS point, json_extract(c.labels, '$.method') AS method, CAST(c.ckpt AS INTEGER) AS ckpt, avg(c.value) AS bytes
+             FROM records c JOIN runs r ON r.id = c.run JOIN points p ON p.id = r.point
+             WHERE c.name = ? AND r.kind = 'measured' AND r.state = 'succeeded'
+             GROUP BY p.id, method, CAST(c.ckpt AS INTEGER) ORDER BY p.seq, method, CAST(c.ckpt AS INTEGER)",
+            [names::SERIES_STORED_BYTES],
         )
     }
 

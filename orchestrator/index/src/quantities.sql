@@ -34,6 +34,13 @@ per_checkpoint AS (
            l.value * json_extract(c.labels, '$.nodes') * json_extract(c.labels, '$.usd_per_node_hour') / 3600
         FROM of_run l JOIN of_run c ON c.run = l.run AND c.name = 'cost_usd' WHERE l.name = 'ckpt_latency_s'
     UNION ALL
+    -- of a series: what changed since the checkpoint before, and what each method stores in all
+    SELECT run, name, unit, ckpt, value FROM of_run
+        WHERE name = 'series_changed_bytes' AND CAST(json_extract(labels, '$.since') AS INTEGER) = CAST(ckpt AS INTEGER) - 1
+    UNION ALL
+    SELECT run, name || '_' || json_extract(labels, '$.method'), unit, ckpt, value FROM of_run
+        WHERE name IN ('series_total_bytes', 'series_restore_files')
+    UNION ALL
     -- what else the nodes did counts where it was most
     SELECT run, name, unit, ckpt, max(value) FROM of_run
         WHERE name IN ('steal_share', 'other_cpu_share', 'cpu_pressure_share', 'io_pressure_share', 'memory_pressure_share', 'swapped_bytes',
@@ -42,7 +49,8 @@ per_checkpoint AS (
     SELECT run, name, unit, ckpt, avg(value) FROM of_run
         WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'zone_range_bytes', 'zone_file_bytes',
                            'sub_zone_bytes', 'sub_zone_range_bytes', 'part_bytes', 'steal_share', 'other_cpu_share', 'cpu_pressure_share',
-                           'io_pressure_share', 'memory_pressure_share', 'swapped_bytes', 'runnable_before') GROUP BY run, name, ckpt
+                           'io_pressure_share', 'memory_pressure_share', 'swapped_bytes', 'runnable_before', 'series_at_s', 'series_changed_bytes',
+                           'series_zone_changed_bytes', 'series_stored_bytes', 'series_total_bytes', 'series_restore_files') GROUP BY run, name, ckpt
 )
 SELECT run, quantity, min(unit) AS unit, avg(value) AS value FROM per_checkpoint WHERE value IS NOT NULL GROUP BY run, quantity;
 

@@ -44,6 +44,8 @@ pub enum Tool {
     Python,
     /// Python 3 with pandas and matplotlib, to run notebooks.
     Plotting,
+    /// The system's Python 3 with mpi4py, h5py and scikit-learn, for the example that trains a network.
+    Training,
     /// Several nodes on this machine: [`crate::Lab`].
     Lab,
     /// A lab, and what a node of it needs to speak Portuguese: the locale's source, and the translations of the C library and coreutils.
@@ -124,6 +126,14 @@ impl Tool {
                 command.args(["-c", "import pandas, matplotlib"]);
                 command.output().is_ok_and(|o| o.status.success())
             }),
+            Self::Training => {
+                // as the script says: packages of the distribution are not those of another Python on PATH
+                let python = PathBuf::from("/usr/bin/python3");
+                let mut command = Command::new(&python);
+                command.args(["-c", "import mpi4py, h5py, sklearn"]);
+                let is_there = command.output().is_ok_and(|o| o.status.success());
+                is_there.then_some(python)
+            }
             Self::CargoDeny => on_path("cargo-deny"),
             Self::RoCrateValidator => env::var_os("CVC_ROCRATE_VALIDATOR")
                 .map(PathBuf::from)
@@ -197,6 +207,7 @@ impl Tool {
             | Self::Latex
             | Self::Python
             | Self::Plotting
+            | Self::Training
             | Self::CargoDeny
             | Self::RoCrateValidator
             | Self::Ansible
@@ -226,6 +237,9 @@ impl Tool {
             Self::Tmpfs => "the right to mount a tmpfs (root)",
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",
+            Self::Training => {
+                "the system's Python 3 with mpi4py, h5py and scikit-learn (apt-get install python3-mpi4py python3-h5py python3-sklearn)"
+            }
             Self::Plotting => {
                 "python3 with pandas and matplotlib (Debian, Ubuntu: python3-pandas, python3-matplotlib)"
             }

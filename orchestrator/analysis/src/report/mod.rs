@@ -28,6 +28,7 @@ mod prediction_plot;
 mod price_of_checkpoints;
 mod repeat;
 mod restarts;
+mod series;
 mod size_by_zone;
 mod slug;
 mod summary;
@@ -64,6 +65,7 @@ pub fn build(index: &Index) -> Result<Report, AnalysisError> {
     sections.extend([
         comparison::section(&data),
         size_by_zone::section(&data),
+        series::section(&data, index)?,
         traces::section(&data),
         time::merits(&data)?,
         distribution::section(&data)?,

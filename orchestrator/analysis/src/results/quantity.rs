@@ -44,7 +44,7 @@ pub(crate) const CKPT_COST_USD: &str = "ckpt_cost_usd";
 pub(crate) const ZONE_STRUCTURE: &str = "zone_structure";
 
 /// Other quantities of cvc's own, in order. The names are those of the view `v_quantities`.
-const KNOWN: [(&str, &str); 45] = [
+const KNOWN: [(&str, &str); 54] = [
     (CKPT_COST_USD, "cost of a checkpoint"),
     (WITH_OVER_WITHOUT, "time with checkpoints, over without"),
     (CKPT_BANDWIDTH, "bandwidth of checkpoints"),
@@ -83,6 +83,21 @@ const KNOWN: [(&str, &str); 45] = [
     (names::TRACE_WRITE_S, "time of writes"),
     (names::TRACE_READ_S, "time of reads"),
     (names::TRACE_METADATA_S, "time of other file operations"),
+    (names::SERIES_CHECKPOINTS, "checkpoints of a series"),
+    (names::SERIES_BYTES, "checkpoint of a series, blocks"),
+    (names::SERIES_CHANGED_BYTES, "changed since the one before"),
+    (names::SERIES_HASH_S, "time to hash a checkpoint"),
+    ("series_total_bytes_full", "series stored in full"),
+    (
+        "series_total_bytes_incremental",
+        "series stored, incremental",
+    ),
+    (
+        "series_total_bytes_differential",
+        "series stored, differential",
+    ),
+    ("series_total_bytes_adca", "series stored, ADCA"),
+    ("series_total_bytes_bounded", "series stored, bounded chain"),
     (names::STEAL_SHARE, "stolen processor time"),
     (names::OTHER_CPU_SHARE, "processor time of others"),
     (names::CPU_PRESSURE_SHARE, "waiting for a processor"),

@@ -12,5 +12,6 @@ mod owner;
 mod predictions;
 mod questions;
 mod report;
+mod series;
 mod traces;
 mod words;

@@ -15,7 +15,7 @@ use std::{
 const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil kernel, a few seconds long\"\nkernel = true\n\
     [program]\nnames = [\"kernel-stencil\"]\ninstall = \"part of cvc\"\n\
     [command]\nargs = [\"--size\", \"32\", \"--steps\", \"60\", \"--work\", \"{{w.work}}\", \"--ckpt-every\", \"60\", \"--ckpt-dir\", \"{{storage}}\"]\n\
-    [workloads.short]\nvars = { work = 120 }\n[workloads.long]\nvars = { work = 20000 }\n\
+    [workloads.short]\nvars = { work = 120 }\n[workloads.middle]\nvars = { work = 900 }\n[workloads.long]\nvars = { work = 20000 }\n\
     [success]\npattern = '^Verification = SUCCESSFUL'\nforbid = '^Verification = FAILED'\n[progress]\nstep = '^Time step (\\d+)'\n";
 
 /// Runs of the stencil under DMTCP.
@@ -424,6 +424,86 @@ fn killed_under_dmtcp_it_resumes_and_no_coordinator_is_left() {
         .args(["-fa", &format!("dmtcp_coordinator.*{}", c.dir().display())])
         .output();
     assert!(coordinators.is_ok_and(|o| o.stdout.is_empty()));
+}
+
+/// What a method stores of the checkpoints after the first.
+fn stored(records: &[Value], method: &str) -> Vec<f64> {
+    value(records, "series_stored_bytes", &[("method", method)]).split_off(1)
+}
+
+#[test]
+fn three_checkpoints_of_the_stencil_are_compared_while_it_runs() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let c = stencil(
+        "series",
+        "class = \"middle\"\nmpi = \"openmpi\"",
+        "repeats = 1",
+        "restart_check = true\nmoment = { every_s = 0.5, count = 3 }",
+    );
+    c.run().expect(0);
+    c.assert_whole(1);
+    let records = c.records(c.run_names().first().expect("a run"));
+    assert_eq!(
+        value(&records, "series_checkpoints", &[("planned", "3")]),
+        [3.0]
+    );
+    let bytes = value(&records, "series_bytes", &[]);
+    assert_eq!(bytes.len(), 3, "{records:?}");
+    let full = value(&records, "series_total_bytes", &[("method", "full")]);
+    assert_eq!(full, [bytes.iter().sum::<f64>()]);
+    // libraries do not change, the field does; by zone it is the same in all
+    for (ckpt, since) in [("2", "1"), ("3", "2"), ("3", "1")] {
+        let labels = [("ckpt", ckpt), ("since", since)];
+        let changed = value(&records, "series_changed_bytes", &labels)[0];
+        assert!(
+            changed > 0.0 && changed < bytes[0] / 2.0,
+            "{changed} of {bytes:?}"
+        );
+        let zones = value(&records, "series_zone_changed_bytes", &labels);
+        assert_eq!(zones.iter().sum::<f64>(), changed, "{zones:?}");
+    }
+    let incremental = value(&records, "series_total_bytes", &[("method", "incremental")]);
+    assert!(
+        incremental[0] < full[0] * 0.7,
+        "{incremental:?} of {full:?}"
+    );
+}
+
+#[test]
+fn behind_a_front_a_differential_grows_and_an_incremental_does_not() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let c = campaign(
+        "front",
+        &format!(
+            "{SITE}mpi.openmpi = {{ family = \"openmpi\" }}\n[matrix]\napp = \"front\"\nclass = \"S\"\nmapping = \"1Nx2P\"\n\
+             checkpointer = \"dmtcp\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n\
+             [checkpoint]\ntimeout_s = 200\nmoment = {{ every_s = 1, count = 6 }}\n"
+        ),
+    );
+    // 50 steps in a second, whatever the machine: the front rises by 12 of 96 planes
+    c.put(
+        "apps/front.toml",
+        "schema = 1\nname = \"front\"\ntitle = \"the front, in steps of the same time\"\nkernel = true\n\
+         [program]\nnames = [\"kernel-front\"]\ninstall = \"part of cvc\"\n\
+         [command]\nargs = [\"--size\", \"96\", \"--steps\", \"480\", \"--pause\", \"20\"]\n\
+         [workloads.S]\n[success]\npattern = '^Verification = SUCCESSFUL'\n[progress]\nstep = '^Time step (\\d+)'\n",
+    );
+    c.run().expect(0);
+    c.assert_whole(1);
+    let records = c.records(c.run_names().first().expect("a run"));
+    let (incremental, differential) = (
+        stored(&records, "incremental"),
+        stored(&records, "differential"),
+    );
+    assert!(differential.len() >= 4, "{records:?}");
+    assert!(
+        differential.is_sorted_by(|a, b| a < b),
+        "it grows: {differential:?}"
+    );
+    let (first, last) = (differential[0], differential[differential.len() - 1]);
+    let most = incremental.iter().copied().fold(0.0, f64::max);
+    assert!(last > 1.5 * first, "{differential:?}");
+    assert!(most < 0.8 * last, "{incremental:?} {differential:?}");
 }
 
 /// Costs a few seconds: the smallest program is killed after its checkpoint.

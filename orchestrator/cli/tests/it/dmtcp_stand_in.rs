@@ -96,6 +96,15 @@ impl StandIn {
         run: &str,
         checkpoint: &str,
     ) -> (String, String, Campaign) {
+        let c = self.prepare(name, script, run, checkpoint);
+        c.run().expect(10);
+        c.assert_nothing_left();
+        let (cause, detail) = c.failures().pop().expect("a failure");
+        (cause, detail, c)
+    }
+
+    /// A campaign with one run of this script.
+    fn prepare(&self, name: &str, script: &str, run: &str, checkpoint: &str) -> Campaign {
         let c = campaign(name, "");
         let root = c.dir().join("stand-in");
         self.install(&root);
@@ -109,13 +118,10 @@ impl StandIn {
             &format!("cd {} || exit 1\n{script}", root.display()),
             "",
         );
-        c.run().expect(10);
-        c.assert_nothing_left();
-        let (cause, detail) = c.failures().pop().expect("a failure");
-        (cause, detail, c)
+        c
     }
 
-    /// The same of a run that is restarted after its first step.
+    /// What [`Self::failure`] tells of a run that is restarted after its first step.
     fn restart_failure(&self, name: &str, script: &str) -> (String, String, Campaign) {
         self.failure(
             name,
@@ -240,6 +246,69 @@ fn a_checkpoint_that_fails_because_the_time_limit_ends_the_run_is_a_timeout() {
     );
     assert!(
         cause == "timeout" && detail.contains("2 s"),
+        "{cause}: {detail}"
+    );
+}
+
+#[test]
+fn a_series_ends_with_its_program_and_says_how_many_checkpoints_it_has() {
+    require!(Tool::Mpich);
+    // the third is asked for, but the program ends before it is there
+    let stand_in = StandIn {
+        checkpoint: "n=$(cat taken 2>/dev/null || echo 0); if [ $n -lt 2 ]; then whole; echo $((n + 1)) >taken; else touch asked; while alive; do sleep 0.02; done; exit 2; fi",
+        ..StandIn::default()
+    };
+    let script = "echo 'Time step 1'; until [ -e asked ]; do sleep 0.02; done; echo SUCCESS";
+    let c = stand_in.prepare(
+        "series",
+        script,
+        "timeout_s = 120",
+        "moment = { every_s = 0.3, count = 5 }",
+    );
+    c.run().expect(0);
+    c.assert_nothing_left();
+    let records = c.records(c.run_names().first().expect("a run"));
+    let of = |name: &str, labels: &[(&str, &str)]| {
+        let found = records
+            .iter()
+            .find(|r| r["name"] == name && labels.iter().all(|(k, v)| r["labels"][*k] == *v));
+        found
+            .and_then(|r| r["value"].as_f64())
+            .unwrap_or_else(|| panic!("no {name} {labels:?}: {records:?}"))
+    };
+    assert_eq!(of("series_checkpoints", &[("planned", "5")]), 2.0);
+    // the stand-in stores the same image twice
+    let bytes = of("series_bytes", &[("ckpt", "2")]);
+    assert!(bytes > 0.0, "{records:?}");
+    assert_eq!(
+        of("series_changed_bytes", &[("ckpt", "2"), ("since", "1")]),
+        0.0
+    );
+    assert_eq!(of("series_total_bytes", &[("method", "full")]), 2.0 * bytes);
+    assert_eq!(
+        of("series_total_bytes", &[("method", "incremental")]),
+        bytes
+    );
+    assert!(of("series_at_s", &[("ckpt", "2")]) >= 0.6, "{records:?}");
+    let report = fs::read_to_string(c.dir().join("reports/series/report.md")).expect("a report");
+    assert!(
+        report.contains("## What checkpoints have in common"),
+        "{report}"
+    );
+    assert!(report.contains("every 0.3 s, 5 times"), "{report}");
+}
+
+#[test]
+fn a_series_of_a_program_that_ends_before_the_first_is_a_failure() {
+    require!(Tool::Mpich);
+    let (cause, detail, _) = StandIn::default().failure(
+        "early",
+        "echo 'Time step 1'; sleep 0.2; echo SUCCESS",
+        "timeout_s = 60",
+        "moment = { every_s = 5, count = 3 }",
+    );
+    assert!(
+        cause == "checkpoint" && detail.contains("before its checkpoint at 5 s"),
         "{cause}: {detail}"
     );
 }

@@ -4,6 +4,7 @@ use crate::common::campaign;
 use cvc_testkit::{Campaign, Finished, Tool, campaign::read_json, require};
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -25,7 +26,12 @@ fn files() -> Vec<PathBuf> {
             .filter(|p| p.extension().is_some_and(|e| e == "toml"))
             .collect::<Vec<_>>()
     };
-    [toml_in(examples()), toml_in(examples().join("own-program"))].concat()
+    [
+        toml_in(examples()),
+        toml_in(examples().join("own-program")),
+        toml_in(examples().join("training")),
+    ]
+    .concat()
 }
 
 /// A campaign directory with what an example consists of.
@@ -170,6 +176,63 @@ fn the_own_program_is_restarted_from_a_checkpoint() {
         .expect("a record of the restart");
     let verified: serde_json::Value = serde_json::from_str(verified).expect("JSON");
     assert_eq!(verified["value"].as_f64(), Some(1.0), "{verified}");
+}
+
+/// The training, its script executable as it is in the repository.
+fn training() -> Campaign {
+    let parts = ["training.toml", "train.py", "apps/training.toml"];
+    let parts = parts.map(|part| format!("training/{part}"));
+    let c = copied("training", &parts.each_ref().map(String::as_str));
+    let script = c.dir().join("training/train.py");
+    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("a mode");
+    c
+}
+
+#[test]
+fn a_training_that_is_restarted_ends_with_the_same_loss() {
+    require!(Tool::OpenMpi, Tool::Training);
+    let c = training();
+    run_quick(&c, "training", "training/training.toml");
+    let runs = c.dir().join("campaigns/training-quick/runs");
+    let restarts: Vec<String> = fs::read_dir(runs)
+        .expect("runs")
+        .flatten()
+        .filter_map(|run| fs::read_to_string(run.path().join("restart.stdout")).ok())
+        .collect();
+    assert_eq!(restarts.len(), 1, "{restarts:?}");
+    let value = |key: &str| {
+        let lines = restarts[0].lines();
+        let mut found = lines.filter_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+        found
+            .next()
+            .unwrap_or_else(|| panic!("no {key}: {}", restarts[0]))
+    };
+    assert!(restarts[0].contains(": epoch 9"), "{}", restarts[0]);
+    assert_eq!(value("Loss"), value("Loss of the whole run"));
+}
+
+#[test]
+fn a_training_whose_loss_is_another_after_its_restart_fails() {
+    require!(Tool::OpenMpi, Tool::Training);
+    let c = training();
+    let script = c.dir().join("training/train.py");
+    // momenta that are forgotten change the last epoch
+    let text = fs::read_to_string(&script).expect("reads");
+    let forgets = text.replace(
+        "momenta[name][...] = file[\"momenta/\" + name][...]",
+        "pass",
+    );
+    assert_ne!(text, forgets);
+    fs::write(&script, forgets).expect("writes");
+    let args = [
+        "run",
+        "--variant",
+        "quick",
+        "--only",
+        "checkpointer=application",
+    ];
+    c.cvc(&[&args[..], &["training/training.toml"]].concat())
+        .expect(10);
 }
 
 #[test]

@@ -141,6 +141,15 @@ impl Grid {
                 not_shared(app_name, mapping, storage),
             );
         }
+        let is_driven = self.settings.checkpointer.at(index).is_driven();
+        if mapping.nodes() > 1 && apart && is_driven && self.settings.moment.at(index).is_series() {
+            return no(
+                ExcludedBy::Combination,
+                format!(
+                    "the checkpoints of a series are compared in one place, but {mapping} stores them on several nodes: choose a shared storage area"
+                ),
+            );
+        }
         if mapping.nodes() > 1 && apart && !app.sources.is_empty() {
             return no(
                 ExcludedBy::Combination,
@@ -181,6 +190,12 @@ impl Grid {
         }
         if checkpointer.has_own_files() && descriptor.checkpoint.is_none() {
             return no(format!("{app} writes no checkpoints of its own"));
+        }
+        if checkpointer.has_own_files() && self.settings.moment.values.iter().all(Moment::is_series)
+        {
+            return no(
+                "a series of checkpoints is taken by DMTCP; the program decides itself when it writes its own".to_owned()
+            );
         }
         if let Some(reason) = checkpointer.hazard_with(*self.settings.tracer.at(index)) {
             return Some((ExcludedBy::Hazard, Cow::Borrowed(reason)));

@@ -237,7 +237,7 @@ impl Level for Moment {
 
     fn read(_factor: &str, value: &DeValue<'_>) -> Result<Self, WrongValue> {
         let hint = || {
-            Some("write \"size-only\", { at_s = 5 }, { after_step = 3 } or { size_only_after_step = 3 }".to_owned())
+            Some("write \"size-only\", { at_s = 5 }, { after_step = 3 }, { size_only_after_step = 3 } or { every_s = 60, count = 8 }".to_owned())
         };
         let read =
             RawMoment::deserialize(ValueDeserializer::from(Spanned::new(0..0, value.clone())));

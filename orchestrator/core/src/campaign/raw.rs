@@ -12,9 +12,14 @@ use crate::{
     hosts::HostKeys,
     point::{Moment, TracerKind},
     source::Step,
+    units::counted,
 };
 use indexmap::IndexMap;
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, IntoDeserializer, MapAccess, Visitor, value::MapAccessDeserializer},
+};
+use std::fmt;
 
 /// Top-level keys, in the order of the reference.
 pub const SECTIONS: [&str; 16] = [
@@ -529,7 +534,7 @@ pub struct RawCheckpoint {
 impl Default for RawCheckpoint {
     fn default() -> Self {
         Self {
-            moment: RawMoment::AfterStep(1),
+            moment: RawMoment::Named(NamedMoment::AfterStep(1)),
             restart_check: false,
             baseline: false,
             timeout_s: 120.0,
@@ -538,11 +543,108 @@ impl Default for RawCheckpoint {
 }
 
 /// When DMTCP takes checkpoints.
+#[derive(Clone)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Moment", untagged))]
+pub enum RawMoment {
+    /// At moments of which each is named.
+    Named(NamedMoment),
+    /// Again and again.
+    Series(RawSeries),
+}
+
+/// Checkpoints again and again, with what differs between them.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "Moment"))]
+#[cfg_attr(feature = "schema", schemars(rename = "Series"))]
+#[serde(deny_unknown_fields)]
+pub struct RawSeries {
+    /// Seconds between them; the first is so long after the program began to compute.
+    #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
+    pub every_s: f64,
+    /// How many. A program that ends before the last has fewer.
+    #[cfg_attr(feature = "schema", schemars(range(min = 2, max = 1000)))]
+    pub count: i64,
+}
+
+/// Most checkpoints of a series: the hashes of all are held in memory.
+const MAX_SERIES: i64 = 1000;
+
+/// A table is told from its first key: an enum of serde would not know the two keys of a series.
+impl<'de> Deserialize<'de> for RawMoment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MomentVisitor)
+    }
+}
+
+struct MomentVisitor;
+
+impl<'de> Visitor<'de> for MomentVisitor {
+    type Value = RawMoment;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a moment of checkpoints")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<RawMoment, E> {
+        NamedMoment::deserialize(text.into_deserializer()).map(RawMoment::Named)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawMoment, A::Error> {
+        let Some(key) = map.next_key::<String>()? else {
+            return Err(serde::de::Error::custom("the moment is empty"));
+        };
+        if key == "every_s" || key == "count" {
+            let pushed = FirstAgain {
+                first: Some(key),
+                map,
+            };
+            return RawSeries::deserialize(MapAccessDeserializer::new(pushed))
+                .map(RawMoment::Series);
+        }
+        let mut pushed = FirstAgain {
+            first: Some(key),
+            map,
+        };
+        let named = NamedMoment::deserialize(MapAccessDeserializer::new(&mut pushed))?;
+        match pushed.next_key::<String>()? {
+            None => Ok(RawMoment::Named(named)),
+            // as for other enums
+            Some(_) => Err(serde::de::Error::custom("wanted exactly 1 element")),
+        }
+    }
+}
+
+/// A map of which the first key was read, and is given again.
+struct FirstAgain<A> {
+    first: Option<String>,
+    map: A,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for FirstAgain<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, A::Error> {
+        match self.first.take() {
+            Some(first) => seed.deserialize(first.into_deserializer()).map(Some),
+            None => self.map.next_key_seed(seed),
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.map.next_value_seed(seed)
+    }
+}
+
+/// A moment that has a name, with its value.
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "NamedMoment"))]
 #[serde(rename_all = "snake_case")]
-pub enum RawMoment {
+pub enum NamedMoment {
     /// At these seconds after the program began to compute.
     AtS(Seconds),
     /// After this step of the program, from 1.
@@ -568,13 +670,17 @@ impl RawMoment {
             }
             step.max(1) as u64
         };
-        match self {
-            Self::SizeOnly => Moment::SizeOnly,
-            Self::AfterStep(number) => Moment::AfterStep(step("after_step", *number)),
-            Self::SizeOnlyAfterStep(number) => {
+        let named = match self {
+            Self::Named(named) => named,
+            Self::Series(series) => return series.check(wrong),
+        };
+        match named {
+            NamedMoment::SizeOnly => Moment::SizeOnly,
+            NamedMoment::AfterStep(number) => Moment::AfterStep(step("after_step", *number)),
+            NamedMoment::SizeOnlyAfterStep(number) => {
                 Moment::SizeOnlyAfterStep(step("size_only_after_step", *number))
             }
-            Self::AtS(seconds) => {
+            NamedMoment::AtS(seconds) => {
                 let list = match seconds {
                     Seconds::One(s) => std::slice::from_ref(s),
                     Seconds::Many(list) => list.as_slice(),
@@ -602,6 +708,31 @@ impl RawMoment {
                 }
                 Moment::AtS(list.to_vec())
             }
+        }
+    }
+}
+
+impl RawSeries {
+    /// As [`RawMoment::check`].
+    fn check(&self, wrong: &mut dyn FnMut(&[Step<'_>], String, String)) -> Moment {
+        if let Some((message, hint)) = wrong_seconds("the time between checkpoints", self.every_s) {
+            wrong(&["every_s".into()], message, hint);
+        }
+        if !(2..=MAX_SERIES).contains(&self.count) {
+            wrong(
+                &["count".into()],
+                format!(
+                    "a series of {} is impossible",
+                    counted(self.count, "checkpoint")
+                ),
+                format!(
+                    "write a whole number from 2 to {MAX_SERIES}; one checkpoint is {{ at_s = 5 }}"
+                ),
+            );
+        }
+        Moment::Series {
+            every_s: self.every_s,
+            count: u32::try_from(self.count.clamp(2, MAX_SERIES)).unwrap_or(2),
         }
     }
 }

@@ -223,6 +223,7 @@ fn of_point(
     if is_driven {
         checkpoints = match &checkpoint.moment {
             Moment::AtS(list) => list.len() as f64,
+            Moment::Series { count, .. } => f64::from(*count),
             Moment::AfterStep(_) | Moment::SizeOnly | Moment::SizeOnlyAfterStep(_) => 1.0,
         };
         // A later checkpoint is written beside the earlier one before it takes its place.
@@ -239,7 +240,7 @@ fn of_point(
             Moment::SizeOnly => seconds += SIZE_ONLY_S.min(compute_s) - compute_s,
             // the number of steps is unknown
             Moment::SizeOnlyAfterStep(_) => seconds -= compute_s * 0.5,
-            Moment::AtS(_) | Moment::AfterStep(_) => {}
+            Moment::AtS(_) | Moment::AfterStep(_) | Moment::Series { .. } => {}
         }
         seconds += DMTCP_S + DMTCP_PER_PROCESS_S * processes + checkpoints * one_s;
     }

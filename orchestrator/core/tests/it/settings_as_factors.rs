@@ -123,6 +123,40 @@ fn one_point_stands_for_all_that_differ_only_in_what_has_no_effect() {
     );
 }
 
+#[test]
+fn a_series_is_a_moment_and_needs_dmtcp_and_one_place_for_its_images() {
+    let series = plan(&format!(
+        "{MATRIX}checkpointer = 'dmtcp'\nmoment = [{{ every_s = 60, count = 8 }}, {{ at_s = 5 }}]\n"
+    ));
+    let moments: Vec<Option<Moment>> = series
+        .points
+        .iter()
+        .map(|p| p.point.moment.clone())
+        .collect();
+    let every = Moment::Series {
+        every_s: 60.0,
+        count: 8,
+    };
+    assert!(moments.contains(&Some(every.clone())), "{moments:?}");
+    assert_eq!(every.to_string(), "every 60 s, 8 times");
+    assert_eq!("every 60 s, 8 times".parse(), Ok(every));
+    let under_checkpoint = plan(&format!(
+        "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\ncheckpointer = ['dmtcp', 'application', 'none']\n[checkpoint]\nmoment = {{ count = 3, every_s = 0.5 }}\n"
+    ));
+    assert_eq!(under_checkpoint.points.len(), 2);
+    let reasons: Vec<&str> = under_checkpoint
+        .excluded
+        .iter()
+        .map(|e| e.reason.as_str())
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            "a series of checkpoints is taken by DMTCP; the program decides itself when it writes its own"
+        ]
+    );
+}
+
 #[rstest]
 #[case::flag("restart_check = 'yes'", &["expected true or false, found a text"])]
 #[case::moment("moment = 'sizeonly'", &["sizeonly", "size-only", "{ at_s = 5 }"])]
@@ -130,6 +164,11 @@ fn one_point_stands_for_all_that_differ_only_in_what_has_no_effect() {
 #[case::order("moment = { at_s = [5, 2] }", &["the checkpoint moment 2 is not after the one before it"])]
 #[case::none("moment = { at_s = [] }", &["the list of checkpoint moments is empty"])]
 #[case::negative("moment = [{ at_s = -1 }]", &["a checkpoint moment is -1 seconds"])]
+#[case::every("moment = { every_s = 0, count = 8 }", &["the time between checkpoints is 0 seconds"])]
+#[case::count("moment = { every_s = 60, count = 1 }", &["a series of 1 checkpoint is impossible", "from 2 to 1000"])]
+#[case::half("moment = { every_s = 60 }", &["the key `count` is missing", "{ every_s = 60, count = 8 }"])]
+#[case::both("moment = { at_s = 5, every_s = 60 }", &["more than one form of a setting"])]
+#[case::more("moment = { count = 8, every_s = 60, at_s = 5 }", &["unknown", "at_s"])]
 #[case::twice("moment = ['size-only', 'size-only']", &["given twice for `moment`"])]
 #[case::tracer("tracer = 'starce'", &["unknown tracer `starce`", "did you mean `strace`?"])]
 fn wrong_values_are_told_with_their_place(#[case] line: &str, #[case] parts: &[&str]) {

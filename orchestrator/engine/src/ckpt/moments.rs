@@ -16,12 +16,14 @@ const TICK: Duration = Duration::from_millis(25);
 const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// A moment that has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Due {
     /// Number of the checkpoint, from 1.
     pub number: u32,
     /// No other follows.
     pub last: bool,
+    /// Seconds since the program began to compute.
+    pub at_s: f64,
 }
 
 /// The moments of the checkpoints of a run.
@@ -57,7 +59,7 @@ impl Moments {
             .await?;
         let begin = Instant::now();
         match &self.moment {
-            Moment::AtS(_) => {}
+            Moment::AtS(_) | Moment::Series { .. } => {}
             Moment::AfterStep(step) | Moment::SizeOnlyAfterStep(step) => {
                 let wanted = *step;
                 self.output
@@ -82,13 +84,14 @@ impl Moments {
         if self.begin.is_none() {
             self.begin(shepherd).await?;
         }
-        let at_s: &[f64] = match &self.moment {
-            Moment::AtS(seconds) => seconds,
-            _ => &[0.0],
-        };
-        let (number, count) = (self.next, u32::try_from(at_s.len()).unwrap_or(u32::MAX));
-        let (Some(&at_s), Some(begin)) = (at_s.get(number as usize - 1), self.begin) else {
+        let (number, count) = (self.next, self.count());
+        let Some(begin) = self.begin.filter(|_| number <= count) else {
             return Ok(None);
+        };
+        let at_s = match &self.moment {
+            Moment::AtS(seconds) => seconds[number as usize - 1],
+            Moment::Series { every_s, .. } => every_s * f64::from(number),
+            Moment::AfterStep(_) | Moment::SizeOnly | Moment::SizeOnlyAfterStep(_) => 0.0,
         };
         let at = begin + Duration::from_secs_f64(at_s);
         while Instant::now() < at {
@@ -104,7 +107,17 @@ impl Moments {
         Ok(Some(Due {
             number,
             last: number == count,
+            at_s: begin.elapsed().as_secs_f64(),
         }))
+    }
+
+    /// How many there are.
+    fn count(&self) -> u32 {
+        match &self.moment {
+            Moment::AtS(seconds) => u32::try_from(seconds.len()).unwrap_or(u32::MAX),
+            Moment::Series { count, .. } => *count,
+            Moment::AfterStep(_) | Moment::SizeOnly | Moment::SizeOnlyAfterStep(_) => 1,
+        }
     }
 }
 

@@ -83,6 +83,10 @@ mod tests {
                 Moment::AfterStep(2),
                 Moment::SizeOnly,
                 Moment::SizeOnlyAfterStep(2),
+                Moment::Series {
+                    every_s: 1.0,
+                    count: 2,
+                },
             ] {
                 for restart_check in [false, true] {
                     let course = member.course(&settings(moment.clone(), restart_check));

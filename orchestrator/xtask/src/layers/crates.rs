@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-journal",
             "cvc-os",
             "cvc-image",
+            "cvc-delta",
             "cvc-probe",
             "cvc-trace",
         ],

@@ -12,6 +12,7 @@ mod repairs;
 mod request;
 mod restart;
 mod restart_watch;
+mod series;
 mod session;
 mod session_files;
 

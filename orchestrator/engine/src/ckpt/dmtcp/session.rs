@@ -8,37 +8,101 @@ use super::{
     measure::measure,
     request::{peers, take},
     restart, restart_watch,
+    series::Series,
     session_files::{keep_session_files, restore_session_files, without_session_files},
 };
 use crate::{
     ckpt::{
         contract::{Halt, Install, Restart, Session, SessionContext},
-        moments::Moments,
+        moments::{Moments, no_checkpoint},
     },
     run::{AttemptReporter, Findings, RunError, RunFailure, Shepherd, own_words, text},
 };
 use async_trait::async_trait;
-use cvc_core::point::Compression;
+use cvc_core::point::{Compression, Moment};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// Time limit for the images of a program that has ended.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 
+/// Time within which a program that ends is seen to have ended.
+const END_SEEN: Duration = Duration::from_secs(3);
+/// Delay between looks whether it has.
+const TICK: Duration = Duration::from_millis(25);
+
 /// A run under DMTCP, and its checkpoints so far.
 pub(super) struct DmtcpSession<'r> {
     of: DmtcpRun<'r>,
     checkpoints: Vec<Checkpoint>,
+    /// What differs between them, if that is measured.
+    series: Option<Series>,
 }
 
 impl<'r> DmtcpSession<'r> {
     /// The session of a run.
     pub fn new(install: &Install, context: SessionContext<'r>) -> Self {
+        let is_series = context.run.checkpoint.moment.is_series();
         Self {
             of: DmtcpRun::new(install, context),
             checkpoints: Vec::new(),
+            series: is_series.then(Series::default),
         }
     }
+
+    /// Waits for the next moment, and takes the checkpoint of it; false after the last.
+    async fn take_next(
+        &mut self,
+        moments: &mut Moments,
+        port: &str,
+        shepherd: &mut Shepherd,
+        reporter: &AttemptReporter,
+    ) -> Result<bool, Halt> {
+        let (of, settings) = (&self.of, &self.of.run.checkpoint);
+        let coordinator = DmtcpClient {
+            install: &of.install,
+            port: port.to_owned(),
+        };
+        let limit = Duration::from_secs_f64(settings.timeout_s);
+        let goes_on = !settings.moment.kills() && !settings.restart_check;
+        let Some(due) = moments.next(shepherd).await? else {
+            return Ok(false);
+        };
+        reporter.stage(&format!("checkpoint {}", due.number));
+        let peers = peers(of, &coordinator, shepherd, limit).await?;
+        // decompressing images takes cores from the program: the last ones can wait until it has ended
+        let later = due.last
+            && goes_on
+            && of.run.point.compression == Compression::Gzip
+            && self.series.is_none();
+        if due.last && settings.restart_check {
+            // now, while they are there for sure: the program may end as soon as it has been checkpointed, and the MPI library with it
+            if let Err(error) = keep_session_files(of).await {
+                return Err(
+                    without_session_files(of, &error).map_or(Halt::Error(error), Halt::Failure)
+                );
+            }
+        }
+        self.checkpoints
+            .push(take(of, &coordinator, shepherd, due.number, peers, limit, later).await?);
+        if let Some(series) = &mut self.series {
+            reporter.stage(&format!("what changed until checkpoint {}", due.number));
+            series.add(of, due.at_s).await?;
+        }
+        Ok(true)
+    }
+}
+
+/// Whether the program has ended, or does so at once.
+async fn ends_soon(shepherd: &mut Shepherd) -> bool {
+    let begin = Instant::now();
+    while shepherd.at_work() {
+        if begin.elapsed() > END_SEEN {
+            return false;
+        }
+        tokio::time::sleep(TICK).await;
+    }
+    true
 }
 
 #[async_trait]
@@ -48,32 +112,39 @@ impl Session for DmtcpSession<'_> {
         shepherd: &mut Shepherd,
         reporter: &AttemptReporter,
     ) -> Result<(), Halt> {
-        let (of, settings) = (&self.of, &self.of.run.checkpoint);
-        let mut moments = Moments::new(of.run)?;
-        let port = coordinator::port(&of.layout, shepherd).await?;
-        let coordinator = DmtcpClient {
-            install: &of.install,
-            port,
-        };
-        let limit = Duration::from_secs_f64(settings.timeout_s);
-        let goes_on = !settings.moment.kills() && !settings.restart_check;
-        while let Some(due) = moments.next(shepherd).await? {
-            reporter.stage(&format!("checkpoint {}", due.number));
-            let peers = peers(of, &coordinator, shepherd, limit).await?;
-            // decompressing images takes cores from the program: the last ones can wait until it has ended
-            let later = due.last && goes_on && of.run.point.compression == Compression::Gzip;
-            if due.last && settings.restart_check {
-                // now, while they are there for sure: the program may end as soon as it has been checkpointed, and the MPI library with it
-                if let Err(error) = keep_session_files(of).await {
-                    return Err(
-                        without_session_files(of, &error).map_or(Halt::Error(error), Halt::Failure)
-                    );
-                }
-            }
-            self.checkpoints
-                .push(take(of, &coordinator, shepherd, due.number, peers, limit, later).await?);
+        let used = &self.of.run.used;
+        if self.series.is_some() && used.places().len() > 1 {
+            let detail = format!(
+                "the images of a series are compared on {}, but they lie on several nodes: choose a shared storage area, or a mapping with only this node",
+                used.head.name
+            );
+            return Err(no_checkpoint(detail).into());
         }
-        Ok(())
+        let mut moments = Moments::new(self.of.run)?;
+        let port = coordinator::port(&self.of.layout, shepherd).await?;
+        loop {
+            match self
+                .take_next(&mut moments, &port, shepherd, reporter)
+                .await
+            {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                // a series is as long as its program; the restart needs what is kept for the last one
+                Err(Halt::Failure(_))
+                    if self.series.is_some()
+                        && !self.checkpoints.is_empty()
+                        && !self.of.run.checkpoint.restart_check
+                        && ends_soon(shepherd).await =>
+                {
+                    reporter.stage(&format!(
+                        "the program ended after checkpoint {}",
+                        self.checkpoints.len()
+                    ));
+                    return Ok(());
+                }
+                Err(halt) => return Err(halt),
+            }
+        }
     }
 
     fn taken(&self) -> usize {
@@ -139,6 +210,11 @@ impl Session for DmtcpSession<'_> {
     fn measure(&self, _: &str, to: &mut Findings) -> Result<(), RunError> {
         for checkpoint in &self.checkpoints {
             measure(&self.of, checkpoint, to);
+        }
+        if let (Some(series), Moment::Series { count, .. }) =
+            (&self.series, &self.of.run.checkpoint.moment)
+        {
+            series.record(*count, to);
         }
         Ok(())
     }
