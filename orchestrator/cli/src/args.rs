@@ -945,13 +945,13 @@ pub struct PredictArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub stored: DeltaArgs,
+    pub stored: DeltaChoiceArgs,
 }
 
 /// Checkpoints that store what changed.
 #[derive(Args)]
 #[command(next_help_heading = "What changes between checkpoints")]
-pub struct DeltaArgs {
+pub struct DeltaChoiceArgs {
     /// Tell by which method to store checkpoints, and how often: from directories of consecutive checkpoints of a run, the oldest first, or a
     /// table of pairs as `cvc delta compare --csv` prints it; takes --app-time, --mtbf and --bandwidth
     #[arg(

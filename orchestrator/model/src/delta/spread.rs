@@ -4,7 +4,7 @@
 //! a stretch. The error of the mean at τ is therefore taken as the scatter of pairs of about this distance over √(L/τ). Leaving checkpoints out
 //! in turn (a jackknife) would not do: the long pairs keep every stretch but those at the ends.
 
-use super::volume::{ChangedPair, VolumeCurve, VolumeForm};
+use super::curve::{ChangedPair, VolumeCurve, VolumeForm};
 use crate::stats::t_quantile;
 
 /// Pairs within this factor of a distance speak for it.

@@ -1,9 +1,9 @@
 //! `cvc delta compare`: what each method would store of checkpoints.
 
 use super::{
-    Bytes, bytes_of,
+    bytes::{Bytes, bytes_of},
     document::{self, MethodDocument},
-    method_of, named, times_less,
+    settings::{method_of, named, times_less},
 };
 use crate::{
     args::{DeltaCompareArgs, MethodName},

@@ -1,6 +1,9 @@
 //! `cvc image diff`
 
-use super::{Bytes, bytes_of, document::DiffDocument};
+use super::{
+    bytes::{Bytes, bytes_of},
+    document::DiffDocument,
+};
 use crate::{
     args::ImageDiffArgs,
     exit_status::ExitStatus,

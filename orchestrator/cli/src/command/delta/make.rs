@@ -1,6 +1,11 @@
 //! `cvc delta make`
 
-use super::{Bytes, FILES, bytes_of, document, document::StateDocument, method_of, named};
+use super::{
+    bytes::{Bytes, bytes_of},
+    document,
+    document::StateDocument,
+    settings::{FILES, method_of, named},
+};
 use crate::{
     args::{DeltaMakeArgs, MethodName},
     exit_status::ExitStatus,

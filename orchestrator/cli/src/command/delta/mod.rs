@@ -1,30 +1,27 @@
 //! `cvc delta`, and `cvc image diff`: what changes between checkpoints.
 
+mod bytes;
 mod compare;
 mod differences;
 mod document;
 mod make;
+mod settings;
 mod show;
 
 pub use differences::diff;
 
-use super::progress::Progress;
+use bytes::Bytes;
+
 use crate::{
-    args::{
-        DeltaArgs, DeltaCommand, DeltaPruneArgs, DeltaRestoreArgs, DeltaVerifyArgs, MethodName,
-    },
+    args::{DeltaArgs, DeltaCommand, DeltaPruneArgs, DeltaRestoreArgs, DeltaVerifyArgs},
     exit_status::ExitStatus,
     failure::Failure,
     output::tell,
     text::paragraph,
 };
 use cvc_core::units::{counted, duration, size};
-use cvc_delta::{Codec, DeltaError, Method, Series, SeriesOptions, Source, Threshold, Transform};
-use std::{cell::Cell, path::Path, time::Instant};
-
-/// The limit of [`Method::Bounded`] by default, files.
-const FILES: u32 = 4;
-const MIB: u64 = 1 << 20;
+use cvc_delta::{DeltaError, Series};
+use std::time::Instant;
 
 pub fn delta(args: &DeltaArgs) -> Result<ExitStatus, Failure> {
     match &args.command {
@@ -34,108 +31,6 @@ pub fn delta(args: &DeltaArgs) -> Result<ExitStatus, Failure> {
         DeltaCommand::Verify(args) => verify(args),
         DeltaCommand::Prune(args) => prune(args),
         DeltaCommand::Compare(args) => compare::compare(args),
-    }
-}
-
-/// Counts bytes that are read or written, and tells how many of all.
-struct Bytes {
-    progress: Progress,
-    done: Cell<u64>,
-    all: u64,
-    of: &'static str,
-}
-
-impl Bytes {
-    fn start(all: u64, of: &'static str) -> Self {
-        Self {
-            progress: Progress::start(),
-            done: Cell::new(0),
-            all,
-            of,
-        }
-    }
-
-    fn advance(&self, bytes: u64) {
-        self.done.set(self.done.get() + bytes);
-        // a gzip'd image is longer than its file: it is done when it is done
-        let all = (self.all / MIB).max(1);
-        let done = (self.done.get() / MIB).min(all - 1);
-        self.progress.tell(done, all, self.of);
-    }
-
-    fn finish(self) {
-        self.progress.tell(1, 1, self.of);
-    }
-}
-
-/// Bytes of the files of states. What cannot be listed is told when it is read.
-fn bytes_of(states: &[impl AsRef<Path>]) -> u64 {
-    let listed = states
-        .iter()
-        .filter_map(|state| Source::list(state.as_ref()).ok());
-    listed.map(|source| source.bytes()).sum()
-}
-
-fn method_of(name: MethodName, threshold: Threshold, files: u32) -> Method {
-    match name {
-        MethodName::Full => Method::Full,
-        MethodName::Incremental => Method::Incremental,
-        MethodName::Differential => Method::Differential,
-        MethodName::Adca => Method::Adca { threshold },
-        MethodName::Bounded => Method::Bounded { threshold, files },
-    }
-}
-
-/// A method with its settings, in words.
-fn named(method: Method) -> String {
-    let limit = |threshold: Threshold| match threshold {
-        Threshold::Ratio(ratio) if ratio.is_infinite() => "threshold infinite".to_owned(),
-        Threshold::Ratio(ratio) => format!("threshold {ratio}"),
-        Threshold::Bytes(bytes) => format!("threshold {}", size(bytes as f64)),
-    };
-    match method {
-        Method::Adca { threshold } => format!("adca, {}", limit(threshold)),
-        Method::Bounded { threshold, files } => {
-            format!("bounded, {}, at most {files} files", limit(threshold))
-        }
-        Method::Full | Method::Incremental | Method::Differential => method.as_str().to_owned(),
-    }
-}
-
-/// How a series stores, in words.
-fn described(options: &SeriesOptions) -> String {
-    let by = document::addressing(options.addressing);
-    let block = size(options.block_bytes.bytes() as f64);
-    let transform = match options.transform {
-        Transform::None => String::new(),
-        Transform::Shuffle => ", shuffled".to_owned(),
-        Transform::Xor => ", as exclusive or".to_owned(),
-    };
-    let packets = match (options.codec, options.packet_blocks) {
-        (Codec::None, _) => "not compressed".to_owned(),
-        (codec, 0) => format!("{} as one stream", codec.as_str()),
-        (codec, blocks) => format!(
-            "{} in packets of {}",
-            codec.as_str(),
-            counted(blocks, "block")
-        ),
-    };
-    format!(
-        "{}; blocks of {block} by {by}{transform}, {packets}",
-        named(options.method)
-    )
-}
-
-/// How many times less one number is than another, as text.
-fn times_less(less: u64, more: u64) -> String {
-    if less == 0 {
-        return "-".to_owned();
-    }
-    let times = more as f64 / less as f64;
-    if times >= 100.0 {
-        format!("{times:.0}")
-    } else {
-        format!("{times:.1}")
     }
 }
 

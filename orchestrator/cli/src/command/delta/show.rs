@@ -1,6 +1,9 @@
 //! `cvc delta show`
 
-use super::{described, document, document::FileDocument, document::SeriesDocument, times_less};
+use super::{
+    document::{self, FileDocument, SeriesDocument},
+    settings::{described, times_less},
+};
 use crate::{
     args::DeltaShowArgs,
     exit_status::ExitStatus,
