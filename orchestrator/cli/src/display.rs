@@ -348,7 +348,10 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
             )
         }
         Progress::Quarantined { point, skipped } => {
-            format!("point {point} failed too often: its other {skipped} runs are skipped")
+            format!(
+                "point {point} failed too often: {} of it skipped",
+                counted(*skipped, "further run")
+            )
         }
         Progress::Decided {
             point,

@@ -80,7 +80,7 @@ pub enum DeltaErrorKind {
         known: u32,
     },
     /// A part of it is not what was written.
-    #[error("damaged: {part} does not match its checksum")]
+    #[error("damaged: {part}: its checksum is another")]
     Damaged {
         /// Which part, with its place.
         part: String,

@@ -6,7 +6,7 @@ use crate::{
     error::{DeltaError, DeltaErrorKind},
     file::{BaseRef, ImageEntry, Reference, StateWriter, Summary, Written},
     hash::Hash,
-    layout::Block,
+    layout::{Block, Layout},
     restore::Chain,
     signature::{self, ImageSignature, Signature, Signed},
     source::{Source, SourceFile},
@@ -66,7 +66,14 @@ pub fn make(
         };
         maker.compare(signed, read);
         let chain = against.as_mut().and_then(|a| a.chain.as_deref_mut());
-        maker.store(signed, &mut writer, &mut stored, chain, progress)?;
+        maker.store(
+            signed,
+            &read.layout,
+            &mut writer,
+            &mut stored,
+            chain,
+            progress,
+        )?;
         writer.image(&read.layout, &read.frame, &maker.references)?;
         images.push(ImageEntry {
             name: file.name.clone(),
@@ -145,6 +152,7 @@ impl Maker<'_> {
     fn store(
         &mut self,
         signed: &Signed,
+        layout: &Layout,
         writer: &mut StateWriter,
         stored: &mut HashMap<Hash, u32>,
         mut chain: Option<&mut Chain>,
@@ -167,6 +175,9 @@ impl Maker<'_> {
         let blocks: Vec<Block> = self.wanted.iter().map(|(block, _)| *block).collect();
         let mut numbers = self.wanted.iter().map(|(_, number)| *number);
         let mut content = Content::open(self.file, signed.signature.addressing)?;
+        if content.layout != *layout {
+            return Err(DeltaError::new(&self.file.path, DeltaErrorKind::Changed));
+        }
         let name = &self.file.name;
         let (old, references) = (self.old, &mut self.references);
         let mut buffer = Vec::new();
@@ -195,6 +206,11 @@ impl Maker<'_> {
                 stored.insert(hash, n);
             }
             Ok(())
-        })
+        })?;
+        // what was not found again is not stored as zeros
+        match numbers.next() {
+            Some(_) => Err(DeltaError::new(&self.file.path, DeltaErrorKind::Changed)),
+            None => Ok(()),
+        }
     }
 }

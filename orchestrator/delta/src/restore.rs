@@ -276,8 +276,9 @@ impl Chain {
             std::os::unix::fs::symlink(target, &path)
                 .map_err(DeltaError::io(&told(&path), "write"))?;
         }
-        fs::set_permissions(new.path(), fs::Permissions::from_mode(0o755))
-            .and_then(|()| fs::rename(new.path(), to))
+        // it stays its owner's alone, as the directory that it was made in
+        fs::rename(new.path(), to)
+            .and_then(|()| File::open(parent.unwrap_or(Path::new(".")))?.sync_all())
             .map_err(DeltaError::io(to, "write"))?;
         // it has its name: nothing is to be removed
         let _ = new.keep();
@@ -293,6 +294,15 @@ impl Chain {
         source: Option<&Source>,
         progress: &dyn Fn(u64),
     ) -> Result<(), DeltaError> {
+        if let Some(source) = source {
+            let is_stored = |name: &str| self.summary().images.iter().any(|i| i.name == name);
+            if let Some(other) = source.files.iter().find(|f| !is_stored(&f.name)) {
+                return Err(DeltaError::new(&other.path, DeltaErrorKind::OtherBytes));
+            }
+            if source.links != self.summary().links {
+                return Err(DeltaError::new(&source.path, DeltaErrorKind::OtherBytes));
+            }
+        }
         for n in 0..self.summary().images.len() {
             let name = self.summary().images[n].name.clone();
             let Some(source) = source else {
@@ -302,16 +312,13 @@ impl Chain {
                 })?;
                 continue;
             };
+            let differs = || DeltaError::new(&source.path.join(&name), DeltaErrorKind::OtherBytes);
+            let mode = self.summary().images[n].mode;
             let file = source
                 .files
                 .iter()
-                .find(|f| f.name == name)
-                .ok_or_else(|| {
-                    DeltaError::io(&source.path.join(&name), "read")(
-                        std::io::ErrorKind::NotFound.into(),
-                    )
-                })?;
-            let differs = || DeltaError::new(&file.path, DeltaErrorKind::OtherBytes);
+                .find(|f| f.name == name && f.mode == mode)
+                .ok_or_else(differs)?;
             let mut content = Content::open(file, self.summary().addressing)?.sequential();
             self.content(n, &mut |bytes| {
                 progress(bytes.len() as u64);

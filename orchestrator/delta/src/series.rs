@@ -1,6 +1,7 @@
 //! A directory with the states of one run.
 //!
 //! ```text
+//! lock              locked while somebody changes the series
 //! manifest.json     the settings, and every state with its file and its base; written anew, atomically, with each change
 //! 0001.state        a state in full
 //! 0002.state        what changed since its base
@@ -26,6 +27,11 @@ use std::{
 };
 
 const MANIFEST: &str = "manifest.json";
+/// The file that is locked while a series is changed.
+const LOCK: &str = "lock";
+/// Numbers of states are below this, and bytes of a state at most so many: what a damaged manifest may say.
+const MOST_STATES: u32 = 1 << 30;
+const MOST_BYTES: u64 = 1 << 50;
 /// Version of the manifest.
 const VERSION: u32 = 1;
 
@@ -129,6 +135,24 @@ pub struct Series {
 /// Keeps others from changing a series.
 struct Lock(#[expect(dead_code, reason = "the lock ends with it")] File);
 
+/// Keeps others from changing the series in a directory, until the lock is dropped.
+fn lock(dir: &Path) -> Result<Lock, DeltaError> {
+    let path = dir.join(LOCK);
+    // NFS locks only what is open for writing
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(DeltaError::io(&path, "open"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Lock(file)),
+        Err(TryLockError::WouldBlock) => Err(DeltaError::new(dir, DeltaErrorKind::Busy)),
+        // two who write at once would overwrite each other's states
+        Err(TryLockError::Error(error)) => Err(DeltaError::io(&path, "lock")(error)),
+    }
+}
+
 impl Series {
     /// Makes the directory of a new series.
     ///
@@ -139,11 +163,18 @@ impl Series {
             .method
             .check()
             .map_err(|kind| DeltaError::new(dir, kind))?;
-        match fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
-            Ok(true) => return Err(DeltaError::new(dir, DeltaErrorKind::Exists)),
-            Ok(false) => {}
-            Err(_) => fs::create_dir_all(dir).map_err(DeltaError::io(dir, "make"))?,
-        }
+        fs::create_dir_all(dir).map_err(DeltaError::io(dir, "make"))?;
+        let require_empty = || {
+            let entries = fs::read_dir(dir).map_err(DeltaError::io(dir, "list"))?;
+            if entries.flatten().any(|entry| entry.file_name() != LOCK) {
+                return Err(DeltaError::new(dir, DeltaErrorKind::Exists));
+            }
+            Ok(())
+        };
+        // nothing is made in a directory of somebody else, and no series that another one makes now is overwritten
+        require_empty()?;
+        let _lock = lock(dir)?;
+        require_empty()?;
         let series = Self {
             dir: dir.to_owned(),
             manifest: Manifest {
@@ -195,13 +226,24 @@ impl Series {
         }
         let manifest: Manifest = serde_json::from_value(value).map_err(|_| damaged())?;
         let is_name = |name: &str| !name.contains('/') && name != ".." && !name.is_empty();
+        // sums of what is said here stay numbers
+        let is_possible = |s: &StateRecord| {
+            let bytes = [
+                s.content_bytes,
+                s.changed_bytes,
+                s.file_bytes,
+                s.packet_bytes,
+                s.signature_bytes,
+            ];
+            s.state < MOST_STATES && bytes.iter().all(|b| *b <= MOST_BYTES)
+        };
         let is_ordered = manifest.states.is_sorted_by(|a, b| a.state < b.state);
         let looks_back = |s: &StateRecord| s.base.is_none_or(|base| base < s.state);
         if !is_ordered
             || !manifest
                 .states
                 .iter()
-                .all(|s| is_name(&s.file) && looks_back(s))
+                .all(|s| is_name(&s.file) && looks_back(s) && is_possible(s))
         {
             return Err(damaged());
         }
@@ -240,12 +282,17 @@ impl Series {
     /// # Errors
     /// Where its manifest cannot be removed.
     pub fn remove_if_empty(self) -> Result<(), DeltaError> {
+        let Ok(_lock) = lock(&self.dir) else {
+            // somebody else has begun to use it
+            return Ok(());
+        };
         if !Self::open(&self.dir)?.manifest.states.is_empty() {
             return Ok(());
         }
         self.sweep()?;
         let path = self.dir.join(MANIFEST);
         fs::remove_file(&path).map_err(DeltaError::io(&path, "remove"))?;
+        let _ = fs::remove_file(self.dir.join(LOCK));
         // somebody put something else there
         let _ = fs::remove_dir(&self.dir);
         Ok(())
@@ -261,12 +308,21 @@ impl Series {
             .sum()
     }
 
-    /// Removes what a program that was killed left half-written. Nobody else writes: the series is locked.
+    /// Removes what a program that was killed left: files that are half-written, and states and hashes that the manifest does not know. Nobody else
+    /// writes: the series is locked.
     fn sweep(&self) -> Result<(), DeltaError> {
+        let number = |name: &str| {
+            let (number, kind) = name.split_once('.')?;
+            matches!(kind, "state" | "sign").then(|| number.parse::<u32>().ok())?
+        };
         let entries = fs::read_dir(&self.dir).map_err(DeltaError::io(&self.dir, "list"))?;
         for entry in entries.flatten() {
-            let is_new = entry.file_name().to_string_lossy().starts_with(wire::NEW);
-            if is_new && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_unknown =
+                number(&name).is_some_and(|n| !self.manifest.states.iter().any(|s| s.state == n));
+            if (is_unknown || name.starts_with(wire::NEW))
+                && entry.file_type().is_ok_and(|kind| kind.is_file())
+            {
                 let path = entry.path();
                 fs::remove_file(&path).map_err(DeltaError::io(&path, "remove"))?;
             }
@@ -274,22 +330,12 @@ impl Series {
         Ok(())
     }
 
-    fn lock(&self) -> Result<Lock, DeltaError> {
-        let file = File::open(&self.dir).map_err(DeltaError::io(&self.dir, "open"))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Lock(file)),
-            Err(TryLockError::WouldBlock) => Err(DeltaError::new(&self.dir, DeltaErrorKind::Busy)),
-            // a file system without locks: one user is careful
-            Err(TryLockError::Error(_)) => Ok(Lock(file)),
-        }
-    }
-
     /// Adds the next state. `progress` is told bytes that were read.
     ///
     /// # Errors
     /// Where it cannot be read, is of another run, changes meanwhile, or cannot be written. The series is then as it was.
     pub fn add(&mut self, path: &Path, progress: &dyn Fn(u64)) -> Result<StateRecord, DeltaError> {
-        let _lock = self.lock()?;
+        let _lock = lock(&self.dir)?;
         // what another one added meanwhile
         self.manifest = Self::open(&self.dir)?.manifest;
         self.sweep()?;
@@ -352,7 +398,9 @@ impl Series {
             settings,
             progress,
         )?;
-        let signature_bytes = self.keep_signature(number, &signed.signature)?;
+        let signature_bytes = self
+            .keep_signature(number, &signed.signature)
+            .inspect_err(|_| self.forget_state(number))?;
         let record = StateRecord {
             state: number,
             file,
@@ -371,9 +419,21 @@ impl Series {
             store_s: begin.elapsed().as_secs_f64(),
         };
         self.manifest.states.push(record.clone());
-        self.save()?;
-        self.forget_signatures()?;
+        self.save().inspect_err(|_| self.forget_state(number))?;
+        // the state is stored, whatever becomes of hashes that nobody needs: the next one removes them
+        let _ = self.forget_signatures();
         Ok(record)
+    }
+
+    /// Removes what was written of a state that the manifest does not get.
+    fn forget_state(&self, state: u32) {
+        for path in [
+            self.dir.join(format!("{state:04}.state")),
+            self.signature_file(state),
+        ] {
+            // what cannot be removed now is removed by the next one
+            let _ = fs::remove_file(path);
+        }
     }
 
     /// Refuses a state of which no image is of a process that the series knows.
@@ -437,7 +497,12 @@ impl Series {
                 DeltaErrorKind::MissingLink { state: state + 1 },
             ));
         }
-        Signature::read(&path)
+        let signature = Signature::read(&path)?;
+        let options = self.options();
+        if (signature.addressing, signature.block) != (options.addressing, options.block_bytes) {
+            return Err(DeltaError::damaged(&path, "the head"));
+        }
+        Ok(signature)
     }
 
     fn state_of(&self, base: Base) -> u32 {
@@ -564,17 +629,22 @@ impl Series {
     /// # Errors
     /// Where a file cannot be removed.
     pub fn prune(&mut self, keep: u32) -> Result<Vec<StateRecord>, DeltaError> {
-        let _lock = self.lock()?;
+        let _lock = lock(&self.dir)?;
         self.manifest = Self::open(&self.dir)?.manifest;
+        self.sweep()?;
         let states = &self.manifest.states;
         let from = states.len().saturating_sub(keep.max(1) as usize);
         let mut needed = Vec::new();
         for record in &states[from..] {
             needed.extend(self.chain_of(record.state)?);
         }
-        // what the next state may be stored against
-        for base in [Base::First, Base::Current, Base::Previous] {
-            needed.extend(self.chain_of(self.state_of(base))?);
+        // what the next state may be stored against; one in full is stored against none
+        let bases = match self.options().method {
+            Method::Full => &[][..],
+            _ => &[Base::First, Base::Current, Base::Previous],
+        };
+        for base in bases {
+            needed.extend(self.chain_of(self.state_of(*base))?);
         }
         let (kept, removed): (Vec<_>, Vec<_>) = std::mem::take(&mut self.manifest.states)
             .into_iter()

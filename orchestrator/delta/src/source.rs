@@ -2,6 +2,7 @@
 
 use crate::error::{DeltaError, DeltaErrorKind};
 use std::{
+    ffi::OsStr,
     fs,
     os::unix::fs::{FileTypeExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -50,8 +51,8 @@ impl Source {
         if metadata.is_dir() {
             source.below(path, "")?;
         } else {
-            let name = path.file_name().unwrap_or_default();
-            source.file(path, name.to_string_lossy().into_owned(), &metadata)?;
+            let name = text(path, path.file_name().unwrap_or_default())?;
+            source.file(path, name, &metadata)?;
         }
         if source.files.is_empty() {
             return Err(DeltaError::new(path, DeltaErrorKind::Empty));
@@ -70,14 +71,12 @@ impl Source {
     fn below(&mut self, dir: &Path, prefix: &str) -> Result<(), DeltaError> {
         for entry in fs::read_dir(dir).map_err(DeltaError::io(dir, "list"))? {
             let path = entry.map_err(DeltaError::io(dir, "list"))?.path();
-            let name = format!(
-                "{prefix}{}",
-                path.file_name().unwrap_or_default().to_string_lossy()
-            );
+            let name = text(&path, path.file_name().unwrap_or_default())?;
+            let name = format!("{prefix}{name}");
             let metadata = fs::symlink_metadata(&path).map_err(DeltaError::io(&path, "read"))?;
             if metadata.is_symlink() {
                 let to = fs::read_link(&path).map_err(DeltaError::io(&path, "read"))?;
-                self.links.push((name, to.to_string_lossy().into_owned()));
+                self.links.push((name, text(&path, to.as_os_str())?));
             } else if metadata.is_dir() {
                 self.below(&path, &format!("{name}/"))?;
             } else {
@@ -118,4 +117,10 @@ impl Source {
         };
         Err(DeltaError::new(path, DeltaErrorKind::Special(special)))
     }
+}
+
+/// A name as text. One that is none would come back as another.
+fn text(path: &Path, name: &OsStr) -> Result<String, DeltaError> {
+    let special = || DeltaError::new(path, DeltaErrorKind::Special("a name that is not UTF-8"));
+    name.to_str().map(str::to_owned).ok_or_else(special)
 }

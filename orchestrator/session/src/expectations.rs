@@ -35,7 +35,7 @@ impl Expectations {
         sites: &IndexMap<String, ReadySite>,
         dir: &CampaignDir,
     ) -> Self {
-        let prices = PriceBook::open(&cost::cache_file());
+        let prices = PriceBook::open_for_plan(&cost::cache_file());
         let known = spec
             .sites
             .iter()

@@ -140,12 +140,13 @@ fn of_factor(data: &Data, factor: &str) -> Vec<Answer> {
     answers
 }
 
-/// The mappings with the most and the fewest processes.
+/// The mappings with the most and the fewest processes; where all have equally many, those with the most and the fewest nodes.
 fn ends(data: &Data) -> Option<(&str, &str)> {
     let measured = || data.points.iter().filter(|p| !p.summaries.is_empty());
-    let most = measured().max_by_key(|p| p.processes)?;
-    let fewest = measured().min_by_key(|p| p.processes)?;
-    (most.processes > fewest.processes).then(|| (most.factor("mapping"), fewest.factor("mapping")))
+    let most = measured().max_by_key(|p| (p.processes, p.nodes))?;
+    let fewest = measured().min_by_key(|p| (p.processes, p.nodes))?;
+    ((most.processes, most.nodes) > (fewest.processes, fewest.nodes))
+        .then(|| (most.factor("mapping"), fewest.factor("mapping")))
 }
 
 /// A level of a factor for a sentence: mappings by their processes.

@@ -190,7 +190,7 @@ pub fn show_each(
             (Some(_), None) => ["unknown".to_owned(), "unknown".to_owned()],
             (Some(seconds), Some(_)) => [
                 or_unknown(expected.of_checkpoint(&planned.point, estimate), at_most),
-                format!("{}{}", if is_bound { "≥" } else { "" }, duration(seconds)),
+                format!("{}{}", if is_bound { "~" } else { "" }, duration(seconds)),
             ],
         };
         if takes_checkpoints {
@@ -213,7 +213,7 @@ pub fn show_each(
     )?;
     if bound_by_storage > 0 {
         let text = format!(
-            "≥: the disks of the fullest node need at least this, by the most that they and their instance move (as published on {})",
+            "~: what the disks of the fullest node take for an image of the size at most, at the highest rate of their volumes and instance (as published on {})",
             machines::shipped().date
         );
         writeln!(out, "{}", paragraph("", &text))?;

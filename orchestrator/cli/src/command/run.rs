@@ -104,7 +104,7 @@ pub fn run_collecting(
                 ""
             };
             note(format_args!(
-                "hint: once the reason is mended, `{command}{retry}` goes on; `{command} --keep-going` goes on as it is"
+                "hint: once the cause is mended, `{command}{retry}` goes on; `{command} --keep-going` goes on as it is"
             ));
         }
         return Ok(ExitStatus::RunsFailed);

@@ -166,7 +166,7 @@ fn memory_and_disks_that_are_too_small_are_told_before_anything_is_paid() {
     assert!(!output.contains("NOT ENOUGH"), "{output}");
     // 125 MiB/s of the volume, although the instance moves more
     assert!(
-        output.contains("≥: the disks of the fullest node need at least this"),
+        output.contains("~: what the disks of the fullest node take"),
         "{output}"
     );
 }

@@ -48,9 +48,12 @@ impl PriceBook {
     }
 
     /// The shipped table and the quotes of a file. An unreadable file is left out, with a note.
-    ///
-    /// `SOURCE_DATE_EPOCH`, seconds since 1970, takes the place of today, so that what is shown can be made again later.
     pub fn open(cache: &Utf8Path) -> Self {
+        Self::at(cache, Timestamp::now())
+    }
+
+    /// The same for a plan: `SOURCE_DATE_EPOCH`, seconds since 1970, takes the place of today, so that what is shown can be made again later.
+    pub fn open_for_plan(cache: &Utf8Path) -> Self {
         let fixed = std::env::var("SOURCE_DATE_EPOCH").ok();
         let today = fixed
             .and_then(|text| text.parse().ok())

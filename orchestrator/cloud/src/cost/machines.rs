@@ -61,7 +61,7 @@ impl MachineFacts {
     /// The figures, for people.
     pub fn describe(&self) -> String {
         let with_burst = |base: String, burst: Option<String>| match burst {
-            Some(burst) => format!("{base} (for minutes {burst})"),
+            Some(burst) => format!("{base} (in bursts {burst})"),
             None => base,
         };
         let mut parts = vec![
@@ -85,7 +85,7 @@ impl MachineFacts {
             let burst = self.ebs_burst_mbit_s.map(|b| b.to_string());
             format!("EBS {} Mbit/s", with_burst(base.to_string(), burst))
         }));
-        parts.extend(self.local_gb.map(|gb| format!("own disks {gb} GB")));
+        parts.extend(self.local_gb.map(|gb| format!("local disks {gb} GB")));
         parts.join(", ")
     }
 

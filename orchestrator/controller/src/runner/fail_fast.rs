@@ -14,7 +14,7 @@ const QUICK_S: f64 = 5.0;
 /// Number of failed attempts of a site after which the order of the plan holds again.
 const FIRST: usize = 20;
 /// Each level of these factors must have been tried: what fails with one may succeed with another.
-const TRIED: [&str; 3] = ["app", "mpi", "checkpointer"];
+const TRIED: [&str; 5] = ["app", "class", "mapping", "mpi", "checkpointer"];
 
 /// What failures that are alike have in common: the cause, and the first of the program's own words without numbers and paths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -123,10 +123,10 @@ pub(super) struct FailFast {
     sites: HashMap<String, OfSite>,
     /// How the last attempt of a run failed, if quickly.
     last: HashMap<RunId, Likeness>,
-    /// Failures that another attempt did not help against.
-    in_vain: HashSet<Likeness>,
-    /// Failures that another attempt helped against once.
-    helped: HashSet<Likeness>,
+    /// Failures of points that another attempt did not help against.
+    in_vain: HashSet<(PointId, Likeness)>,
+    /// Points at which a run has succeeded in this session: whatever fails there may be chance.
+    healthy: HashSet<PointId>,
     /// Sites that begin no more runs.
     stopped: BTreeSet<String>,
 }
@@ -139,33 +139,38 @@ impl FailFast {
         }
     }
 
-    /// Takes in how an attempt ended. Returns why another attempt at the run would be in vain, if that is known: one that failed in this way
-    /// as quickly was repeated in this session, and failed in the same way.
+    /// Takes in how an attempt ended. Returns why another attempt at the run would be in vain, if that is known: one at its point that failed
+    /// in this way as quickly was repeated in this session, and failed in the same way. Where a run of the point has succeeded, nothing is in vain.
     pub(super) fn judge_retry(
         &mut self,
         run: &RunId,
+        point: &PointId,
         outcome: &Outcome,
         wall_s: f64,
     ) -> Option<String> {
         let before = self.last.remove(run);
         let Some(now) = Likeness::of(outcome) else {
-            if let (Outcome::Succeeded, Some(before)) = (outcome, before) {
-                self.in_vain.remove(&before);
-                self.helped.insert(before);
+            if *outcome == Outcome::Succeeded {
+                self.healthy.insert(point.clone());
             }
             return None;
         };
-        if wall_s >= QUICK_S || self.keeps_going {
+        if wall_s >= QUICK_S || self.keeps_going || self.healthy.contains(point) {
             return None;
         }
         let is_repeated = before.as_ref() == Some(&now);
-        if is_repeated && !self.helped.contains(&now) {
-            self.in_vain.insert(now.clone());
+        let of_point = (point.clone(), now.clone());
+        if is_repeated {
+            self.in_vain.insert(of_point.clone());
         }
-        let is_vain = self.in_vain.contains(&now);
+        let is_vain = self.in_vain.contains(&of_point);
         self.last.insert(run.clone(), now);
         is_vain.then(|| {
-            let whose = if is_repeated { "it" } else { "another run" };
+            let whose = if is_repeated {
+                "it"
+            } else {
+                "another run of its point"
+            };
             format!(
                 "not tried again: {whose} failed twice in this way within {QUICK_S} s of its start"
             )
@@ -424,23 +429,45 @@ mod tests {
     fn a_second_attempt_is_left_out_once_one_was_in_vain() {
         let mut fast = FailFast::new(false);
         let (a, b) = (RunId::from_written("a"), RunId::from_written("b"));
+        let (here, there) = (PointId::from_written("p"), PointId::from_written("q"));
         let same = own("exit code 2: no mesh");
-        assert_eq!(fast.judge_retry(&a, &same, 1.0), None, "it may be chance");
-        let reason = fast.judge_retry(&a, &same, 1.0).expect("in vain");
+        assert_eq!(fast.judge_retry(&a, &here, &same, 1.0), None, "chance");
+        let reason = fast.judge_retry(&a, &here, &same, 1.0).expect("in vain");
         assert!(reason.contains("it failed twice"), "{reason}");
-        assert_eq!(fast.judge_retry(&b, &same, 9.0), None, "it ran for a while");
-        assert!(fast.judge_retry(&b, &same, 1.0).is_some());
-        assert_eq!(fast.judge_retry(&b, &own("exit code 1: other"), 1.0), None);
+        assert_eq!(fast.judge_retry(&b, &here, &same, 9.0), None, "a while");
+        assert!(fast.judge_retry(&b, &here, &same, 1.0).is_some());
+        assert_eq!(fast.judge_retry(&b, &there, &same, 1.0), None, "elsewhere");
+        let other = own("exit code 1: other");
+        assert_eq!(fast.judge_retry(&b, &here, &other, 1.0), None);
     }
 
     #[test]
-    fn a_failure_that_another_attempt_helped_against_is_always_tried_again() {
+    fn what_fails_at_a_point_that_has_succeeded_is_always_tried_again() {
         let mut fast = FailFast::new(false);
         let (a, b) = (RunId::from_written("a"), RunId::from_written("b"));
+        let point = PointId::from_written("p");
         let flaky = own("exit code 1: address in use");
-        fast.judge_retry(&a, &flaky, 1.0);
-        fast.judge_retry(&a, &Outcome::Succeeded, 1.0);
-        fast.judge_retry(&b, &flaky, 1.0);
-        assert_eq!(fast.judge_retry(&b, &flaky, 1.0), None);
+        fast.judge_retry(&a, &point, &flaky, 1.0);
+        fast.judge_retry(&a, &point, &Outcome::Succeeded, 1.0);
+        fast.judge_retry(&b, &point, &flaky, 1.0);
+        assert_eq!(fast.judge_retry(&b, &point, &flaky, 1.0), None);
+    }
+
+    #[test]
+    fn a_class_that_was_not_tried_is_tried_before_a_site_stops() {
+        let mut fast = FailFast::new(false);
+        let same = own("exit code 1: no output");
+        for name in ["a", "b", "c"] {
+            let (id, mut point) = point(name, "mpich");
+            point.class = "L".into();
+            fast.note(&id, &point, &same);
+        }
+        let (id, mut small) = point("d", "mpich");
+        small.class = "A".into();
+        assert_eq!(
+            fast.stops("local", &same, || vec![(&id, &small)], || false),
+            None
+        );
+        assert_eq!(fast.preferred("local", || vec![(7, &id, &small)]), Some(7));
     }
 }

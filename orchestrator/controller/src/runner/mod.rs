@@ -1202,7 +1202,7 @@ impl CampaignRunner<'_> {
         let (outcome, wall_s) = (file.outcome.clone(), file.wall_s);
         let not_again = self
             .fail_fast
-            .judge_retry(&run, &outcome, wall_s)
+            .judge_retry(&run, &task.planned.point, &outcome, wall_s)
             .filter(|_| !self.scheduler.is_last(self.journal.state(), &run, attempt));
         let mut finished = Event::finished(run.clone(), file);
         if let Event::RunFinished { not_again: why, .. } = &mut finished {

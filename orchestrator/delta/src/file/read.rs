@@ -8,6 +8,7 @@ use crate::{
     layout::{Extent, Layout},
 };
 use std::{
+    collections::BTreeSet,
     fs::File,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -92,6 +93,9 @@ impl StateFile {
             wire::take_section(path, &mut rest, "the lengths of blocks")?,
         )?;
         let (packets, starts) = places(path, &summary, tables_at, &index, &lengths)?;
+        if !has_plain_names(&summary) {
+            return Err(DeltaError::damaged(path, "the names of files"));
+        }
         let mut images = Vec::new();
         for entry in &summary.images {
             let mut table = |what: &str| {
@@ -251,6 +255,25 @@ impl StateFile {
     }
 }
 
+/// Whether each name stands once, and none leads through a link or a file.
+fn has_plain_names(summary: &Summary) -> bool {
+    let links = summary.links.iter().map(|(name, _)| name.as_str());
+    let names: Vec<&str> = summary
+        .images
+        .iter()
+        .map(|i| i.name.as_str())
+        .chain(links)
+        .collect();
+    let all: BTreeSet<&str> = names.iter().copied().collect();
+    let is_below_another = |name: &&str| {
+        let parents = Path::new(name).ancestors().skip(1);
+        parents
+            .filter_map(Path::to_str)
+            .any(|parent| all.contains(parent))
+    };
+    all.len() == names.len() && !names.iter().any(is_below_another)
+}
+
 /// Places of packets and of blocks in them, from the tables.
 fn places(
     path: &Path,
@@ -296,4 +319,33 @@ fn places(
         return Err(damaged());
     }
     Ok((packets, starts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_lead_through_others_are_refused() {
+        let summary = |links: &[&str]| Summary {
+            state: 1,
+            base: None,
+            addressing: crate::layout::Addressing::Index,
+            block_bytes: crate::layout::BlockSize::PAGE,
+            codec: crate::codec::Codec::None,
+            transform: Transform::None,
+            packet_blocks: 1,
+            stored_blocks: 0,
+            digest: String::new(),
+            images: Vec::new(),
+            links: links
+                .iter()
+                .map(|l| ((*l).to_owned(), "/x".to_owned()))
+                .collect(),
+        };
+        assert!(has_plain_names(&summary(&["a", "b/c", "b/d"])));
+        assert!(!has_plain_names(&summary(&["a", "a/x"])));
+        assert!(!has_plain_names(&summary(&["a", "a/b/x"])));
+        assert!(!has_plain_names(&summary(&["a", "a"])));
+    }
 }

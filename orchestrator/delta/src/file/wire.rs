@@ -113,13 +113,10 @@ pub fn beside(path: &Path) -> Result<tempfile::NamedTempFile, DeltaError> {
 
 /// Gives a temporary file its name.
 pub fn put_in_place(path: &Path, file: tempfile::NamedTempFile) -> Result<(), DeltaError> {
-    let sync = || {
-        use std::os::unix::fs::PermissionsExt;
-        file.as_file()
-            .set_permissions(std::fs::Permissions::from_mode(0o644))?;
-        file.as_file().sync_all()
-    };
-    sync().map_err(DeltaError::io(path, "write"))?;
+    // it stays its owner's alone, as images are: it holds the memory of processes
+    file.as_file()
+        .sync_all()
+        .map_err(DeltaError::io(path, "write"))?;
     file.persist(path)
         .map_err(|e| DeltaError::io(path, "write")(e.error))?;
     let dir = path.parent().filter(|d| !d.as_os_str().is_empty());

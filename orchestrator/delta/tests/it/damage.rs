@@ -113,6 +113,8 @@ fn a_manifest_that_leads_elsewhere_is_refused() {
         ("\"base\": 2", "\"base\": 3"),
         ("\"version\": 1", "\"version\": 99"),
         ("cvc-delta", "other"),
+        ("\"state\": 4", "\"state\": 4294967295"),
+        ("\"content_bytes\": ", "\"content_bytes\": 9999999999999"),
     ] {
         fs::write(&manifest, text.replace(from, to)).unwrap();
         let told = Series::open(&place).unwrap_err().to_string();

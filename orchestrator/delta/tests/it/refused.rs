@@ -1,7 +1,7 @@
 //! What is refused, each with one error that says what and where, and nothing half-written.
 
 use crate::process::{DATA, PAGE, Process, files};
-use cvc_delta::{BlockSize, Method, Series, SeriesOptions, Threshold};
+use cvc_delta::{BlockSize, DeltaErrorKind, Method, Series, SeriesOptions, Threshold};
 use std::{fs, path::Path};
 
 fn state(dir: &Path, name: &str, process: &Process) -> std::path::PathBuf {
@@ -169,4 +169,111 @@ fn what_a_killed_program_left_is_swept_and_a_series_without_states_goes() {
         .remove_if_empty()
         .unwrap();
     assert!(!empty.exists());
+}
+
+#[test]
+fn of_many_who_begin_a_series_at_once_each_state_that_is_told_is_there() {
+    for _ in 0..20 {
+        let dir = tempfile::tempdir().unwrap();
+        let one = state(dir.path(), "one", &Process::new(40_000, 20));
+        let place = dir.path().join("series");
+        let told: Vec<u32> = std::thread::scope(|scope| {
+            let make = || {
+                let mut series = Series::create(&place, SeriesOptions::default())
+                    .or_else(|_| Series::open(&place))
+                    .ok()?;
+                let added = series.add(&one, &|_| {});
+                if added.is_err() {
+                    let _ = series.remove_if_empty();
+                }
+                added.ok().map(|record| record.state)
+            };
+            let threads: Vec<_> = (0..6).map(|_| scope.spawn(make)).collect();
+            threads
+                .into_iter()
+                .filter_map(|t| t.join().unwrap())
+                .collect()
+        });
+        if told.is_empty() {
+            continue;
+        }
+        let series = Series::open(&place).unwrap();
+        assert_eq!(series.states().len(), told.len(), "{told:?}");
+        for record in series.states() {
+            series.verify(record.state, Some(&one), &|_| {}).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_is_not_in_the_manifest_goes_and_memory_of_processes_stays_its_owners() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let one = state(dir.path(), "one", &Process::new(40_000, 20));
+    let place = dir.path().join("series");
+    let mut series = Series::create(&place, SeriesOptions::default()).unwrap();
+    for left in ["0001.state", "0007.sign", ".cvc-new-x"] {
+        fs::write(place.join(left), "left by one that was killed").unwrap();
+    }
+    series.add(&one, &|_| {}).unwrap();
+    let names: Vec<String> = files(&place).into_keys().collect();
+    assert_eq!(names, ["0001.sign", "0001.state", "lock", "manifest.json"]);
+    for name in ["0001.sign", "0001.state"] {
+        let mode = fs::metadata(place.join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name}");
+    }
+}
+
+#[test]
+fn names_that_are_no_text_are_refused() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    let dir = tempfile::tempdir().unwrap();
+    let one = state(dir.path(), "one", &Process::new(40_000, 20));
+    fs::write(one.join(OsStr::from_bytes(b"n\xff")), "x").unwrap();
+    let mut series = Series::create(&dir.path().join("series"), SeriesOptions::default()).unwrap();
+    let error = series.add(&one, &|_| {}).unwrap_err().to_string();
+    assert!(error.contains("a name that is not UTF-8"), "{error}");
+}
+
+#[test]
+fn a_state_with_more_files_links_or_rights_is_another_one() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let one = state(dir.path(), "one", &Process::new(40_000, 20));
+    let mut series = Series::create(&dir.path().join("series"), SeriesOptions::default()).unwrap();
+    series.add(&one, &|_| {}).unwrap();
+    let differs = || {
+        series
+            .verify(1, Some(&one), &|_| {})
+            .is_err_and(|e| matches!(e.kind, DeltaErrorKind::OtherBytes))
+    };
+    assert!(!differs());
+    fs::write(one.join("more"), "x").unwrap();
+    assert!(differs());
+    fs::remove_file(one.join("more")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", one.join("link")).unwrap();
+    assert!(differs());
+    fs::remove_file(one.join("link")).unwrap();
+    let image = one.join("ckpt_40000.dmtcp");
+    fs::set_permissions(&image, fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(differs());
+    fs::remove_file(&image).unwrap();
+    fs::write(one.join("x"), "x").unwrap();
+    assert!(differs());
+}
+
+#[test]
+fn of_full_states_only_the_last_ones_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = state(dir.path(), "one", &Process::new(40_000, 20));
+    let options = SeriesOptions {
+        method: Method::Full,
+        ..SeriesOptions::default()
+    };
+    let mut series = Series::create(&dir.path().join("series"), options).unwrap();
+    for _ in 0..4 {
+        series.add(&one, &|_| {}).unwrap();
+    }
+    assert_eq!(series.prune(1).unwrap().len(), 3);
+    assert_eq!(series.add(&one, &|_| {}).unwrap().state, 5);
 }

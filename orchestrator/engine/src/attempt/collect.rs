@@ -273,7 +273,12 @@ impl Judge<'_> {
                     Cause::Application
                 };
                 let message = self.message();
-                self.fail(cause, format!("exit code {code}: {message}"));
+                let meaning = match code {
+                    137 => " (as after SIGKILL, by somebody or by the kernel for want of memory)",
+                    143 => " (as after SIGTERM)",
+                    _ => "",
+                };
+                self.fail(cause, format!("exit code {code}{meaning}: {message}"));
             }
             None => {
                 let signal = exit.signal.as_deref().unwrap_or("a signal");

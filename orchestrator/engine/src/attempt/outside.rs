@@ -75,21 +75,14 @@ fn ended_from_outside(exit: &Exit, is_own: bool, ended_well: bool) -> Option<Str
             let of_launcher = ENDING
                 .iter()
                 .find(|signal| exit.signal.as_deref() == Some(signal.as_str()));
-            // launchers tell of the signal that ended a rank as shells do
-            let of_rank = ENDING
-                .iter()
-                .find(|signal| exit.code == Some(128 + **signal as i32));
-            let (who, signal) = match (of_launcher, of_rank) {
-                (Some(signal), _) => ("its launcher", signal),
-                (None, Some(signal)) => ("one of its processes", signal),
-                (None, None) => return None,
-            };
+            // an exit code as after a signal may be the program's own word
+            let signal = of_launcher?;
             let by = match signal {
                 Signal::SIGKILL => " (by somebody, or by the kernel for want of memory)",
                 _ => "",
             };
             Some(format!(
-                "ended from outside: {who} got {}, which cvc did not send{by}",
+                "ended from outside: its launcher got {}, which cvc did not send{by}",
                 signal.as_str()
             ))
         }
@@ -149,7 +142,11 @@ mod tests {
             ..exit(None)
         };
         assert!(told(&launcher, false).is_some_and(|text| text.contains("its launcher")));
-        let killed = told(&exit(Some(137)), false).expect("from outside");
+        let killed = Exit {
+            signal: Some("SIGKILL".to_owned()),
+            ..exit(None)
+        };
+        let killed = told(&killed, false).expect("from outside");
         assert!(killed.contains("want of memory"), "{killed}");
     }
 
@@ -158,6 +155,8 @@ mod tests {
         for own in [
             exit(Some(0)),
             exit(Some(1)),
+            // as shells and launchers tell of a signal, but a program may end so by itself
+            exit(Some(137)),
             exit(Some(139)),
             Exit {
                 signal: Some("SIGSEGV".to_owned()),

@@ -192,7 +192,8 @@ pub fn delta_run(
         job.mtbf_s,
     )?;
     let later = states.get(1..).unwrap_or_default();
-    let stored_mib: f64 = states.iter().map(|s| s.stored_mib).sum();
+    // the sum of none would be -0
+    let stored_mib = states.iter().fold(0.0, |sum, s| sum + s.stored_mib);
     let ckpt_mib = if later.is_empty() {
         full
     } else {

@@ -99,15 +99,14 @@ pub fn answer(pairs: &[ChangedPair], question: DeltaQuestion) -> Result<DeltaAns
     for best in &found {
         let run = best.run;
         let at = |end: &dyn Fn(f64) -> f64| {
-            delta_run(run.storing, end, &job, run.checkpoints + 1)
-                .map(|r| r.total_s)
-                .map_err(of_job)
+            delta_run(run.storing, end, &job, run.checkpoints + 1).map_err(of_job)
         };
-        let (low, high) = (
+        let (least, most) = (
             at(&|distance| volume.interval(distance).low)?,
             at(&|distance| volume.interval(distance).high)?,
         );
-        ends.push([low, high]);
+        ends.push([question.aim.of(&least), question.aim.of(&most)]);
+        let (low, high) = (least.total_s, most.total_s);
         // a rule that decides by volumes may decide otherwise at an end
         methods.push(MethodAnswer {
             run,
@@ -128,7 +127,7 @@ pub fn answer(pairs: &[ChangedPair], question: DeltaQuestion) -> Result<DeltaAns
     })
 }
 
-/// `ends`: expected seconds of each method with the least and the most that may have changed.
+/// `ends`: what is to be least (seconds or dollars) of each method with the least and the most that may have changed.
 fn warnings(volume: &ChangedVolume, methods: &[MethodAnswer], ends: &[[f64; 2]]) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(best) = methods.first() {
@@ -148,7 +147,7 @@ fn warnings(volume: &ChangedVolume, methods: &[MethodAnswer], ends: &[[f64; 2]])
             let better: Vec<&str> = methods[1..]
                 .iter()
                 .zip(&ends[1..])
-                .filter(|(_, seconds)| seconds[end] < ends[0][end] * (1.0 - BETTER))
+                .filter(|(_, ends_of)| ends_of[end] < ends[0][end] * (1.0 - BETTER))
                 .map(|(m, _)| m.run.storing.name())
                 .collect();
             if !better.is_empty() {

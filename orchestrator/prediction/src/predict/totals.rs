@@ -26,6 +26,9 @@ const SIZES: [Quantity; 3] = [Quantity::File, Quantity::Ranks, Quantity::Stored]
 /// Points beyond the parameters from which on a line has an interval: with one, it is so wide that it says nothing.
 const LEAST_FREEDOM: usize = 2;
 
+/// An interval that is narrower than this share of its value is one of points that lie on a line, but for rounding.
+const EXACT: f64 = 1e-9;
+
 /// What the identifiers of these models begin with.
 const TOTALS: &str = "totals-";
 
@@ -222,7 +225,7 @@ impl Predictor<'_> {
         // of points that lie exactly on a line nobody knows the error
         let interval = estimate
             .interval
-            .filter(|i| fit.degrees_of_freedom >= LEAST_FREEDOM && i.high > i.low)
+            .filter(|i| fit.degrees_of_freedom >= LEAST_FREEDOM && i.high - i.low > EXACT * value)
             .map(|i| Interval {
                 low: i.low.max(0.0),
                 high: i.high,

@@ -222,7 +222,7 @@ fn sentence(answer: &DeltaAnswer) -> String {
     };
     if best.run.checkpoints == 0 {
         return format!(
-            "no checkpoint: {} of the time is lost, and with any more",
+            "best without checkpoints: {} of the time is lost, and more with any",
             percent(best.run.lost)
         );
     }
@@ -295,7 +295,11 @@ fn show(
         rows.add_row([
             settings,
             every(method),
-            format!("{}\n{}", volume(run.ckpt_mib), duration(run.ckpt_s)),
+            if run.checkpoints == 0 {
+                "-".to_owned()
+            } else {
+                format!("{}\n{}", volume(run.ckpt_mib), duration(run.ckpt_s))
+            },
             volume(run.stored_mib_per_hour),
             format!(
                 "{}\n{}",
