@@ -436,7 +436,8 @@ mod tests {
         assert!(reason.contains("it failed twice"), "{reason}");
         assert_eq!(fast.judge_retry(&b, &here, &same, 9.0), None, "a while");
         assert!(fast.judge_retry(&b, &here, &same, 1.0).is_some());
-        assert_eq!(fast.judge_retry(&b, &there, &same, 1.0), None, "elsewhere");
+        let c = RunId::from_written("c");
+        assert_eq!(fast.judge_retry(&c, &there, &same, 1.0), None, "elsewhere");
         let other = own("exit code 1: other");
         assert_eq!(fast.judge_retry(&b, &here, &other, 1.0), None);
     }

@@ -57,7 +57,7 @@ mod tests {
         let sh = |script: &str| json!(["sh", "-c", script]);
         let values = json!({
             "run": "r", "campaign": "c", "cvc": "0", "factors": [], "env": [], "tmp": dir.join("tmp"), "work": dir.join("work"),
-            "inputs": inputs, "before": before, "wrapper": "", "after": "", "prefix": [], "command": sh(command), "exit": ScriptFailure::values(),
+            "inputs": inputs, "copies": [], "before": before, "wrapper": "", "after": "", "prefix": [], "command": sh(command), "exit": ScriptFailure::values(),
         });
         // what an earlier start by hand has left does not count
         fs::write(dir.join(ScriptFailure::MARKER), "97\n").expect("writes");
