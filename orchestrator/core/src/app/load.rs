@@ -107,7 +107,10 @@ fn read_sources(
                     table,
                     &["command".into(), "files".into(), i.into(), "source".into()],
                 ),
-                format!("cannot read the input file `{named}`: {problem}"),
+                format!(
+                    "cannot read the input file `{}`: {problem}",
+                    named.escape_debug()
+                ),
                 "give a file, by its path from the directory of this descriptor".to_owned(),
             )),
         }
@@ -136,7 +139,7 @@ fn identified(app: &Descriptor, sources: &[SourceFile]) -> Descriptor {
 /// Whether an input file with this name stays in the working directory.
 fn is_plain_name(name: &str) -> bool {
     let mut parts = Utf8Path::new(name).components();
-    !name.contains('/')
+    !name.contains(|c: char| c == '/' || c.is_control())
         && matches!(parts.next(), Some(Utf8Component::Normal(_)))
         && parts.next().is_none()
 }
@@ -221,6 +224,8 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
         }
     }
     for (i, input) in app.command.files.iter().enumerate() {
+        // a name of several lines would tear the message
+        let shown = input.path.escape_debug();
         let mut wrong = |key: &'static str, message: String, hint: &str| {
             fail(
                 &["command".into(), "files".into(), i.into(), key.into()],
@@ -231,14 +236,14 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
         if !is_plain_name(&input.path) {
             wrong(
                 "path",
-                format!("`{}` is not a plain file name", input.path),
+                format!("`{}` is not a plain file name", shown),
                 "write a name without directories: the file is put into the working directory",
             );
         }
         if app.command.files[..i].iter().any(|f| f.path == input.path) {
             wrong(
                 "path",
-                format!("the input file `{}` is given twice", input.path),
+                format!("the input file `{}` is given twice", shown),
                 "rename or remove one",
             );
         }
@@ -257,7 +262,7 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             ),
             (None, None) => wrong(
                 "path",
-                format!("the input file `{}` has no content", input.path),
+                format!("the input file `{}` has no content", shown),
                 "give `content`, or the path of a file to copy as `source`",
             ),
         }
