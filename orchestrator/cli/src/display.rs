@@ -349,8 +349,8 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
         }
         Progress::Quarantined { point, skipped } => {
             format!(
-                "point {point} failed too often: {} of it skipped",
-                counted(*skipped, "further run")
+                "point {point} failed too often: {} skipped",
+                counted(*skipped, "run")
             )
         }
         Progress::Decided {

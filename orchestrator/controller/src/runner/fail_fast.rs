@@ -98,13 +98,10 @@ struct OfSite {
 }
 
 impl OfSite {
-    /// Whether each level of a point that may matter was tried.
-    fn has_tried(&self, point: &Point) -> bool {
-        TRIED.iter().all(|factor| {
-            point
-                .factor(factor)
-                .is_none_or(|level| self.levels.contains(&(*factor, level)))
-        })
+    /// Number of levels of a point that may matter and were not tried.
+    fn untried(&self, point: &Point) -> usize {
+        let levels = TRIED.iter().filter_map(|f| Some((*f, point.factor(f)?)));
+        levels.filter(|level| !self.levels.contains(level)).count()
     }
 }
 
@@ -223,7 +220,7 @@ impl FailFast {
         if open.is_empty() || alike.points.len() < POINTS && open.iter().any(|p| is_new(&p)) {
             return None;
         }
-        if !open.iter().all(|(_, point)| of_site.has_tried(point)) {
+        if open.iter().any(|(_, point)| of_site.untried(point) > 0) {
             return None;
         }
         let found = FailedAlike {
@@ -260,8 +257,11 @@ impl FailFast {
                 .values()
                 .all(|alike| !alike.points.contains(id))
         };
+        // of equal ones the first in the order of the plan
         open.iter()
-            .find(|(_, _, point)| !of_site.has_tried(point))
+            .rev()
+            .max_by_key(|(_, _, point)| of_site.untried(point))
+            .filter(|(_, _, point)| of_site.untried(point) > 0)
             .or_else(|| open.iter().find(|(_, id, _)| is_new(id)))
             .map(|(number, ..)| *number)
     }
