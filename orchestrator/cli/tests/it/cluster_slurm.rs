@@ -73,7 +73,9 @@ fn the_campaign_of_two_clusters_runs_on_the_nodes_of_this_machine() {
     let lab = Lab::builder().nodes(4).login(true).build();
     lab.slurm().wait_idle(4);
     let text = include_str!("../../../../experiments/two-clusters.toml");
-    let on = OnLab::new(lab, "two-clusters", text);
+    // its first lines are those of every test campaign
+    let sites = text.find("[sites.lab]").expect("a site");
+    let on = OnLab::new(lab, "two-clusters", &text[sites..]);
     let only = ["run", "campaign.toml", "--only", "mapping=2Nx2P"];
     let output = on.start(&only).wait(LIMIT);
     eprintln!("{}\n{}", output.stdout, output.stderr);

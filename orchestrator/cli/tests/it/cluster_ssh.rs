@@ -294,7 +294,8 @@ fn input_files_by_path_come_to_the_nodes_and_go_with_the_campaign() {
          [run]\nrepeats = 1\nretries = 0\n",
         site(2, "")
     );
-    let script = "[ \"$(wc -c <mesh.dat)\" -eq 300000 ] && ls $HOME/.cvc/spool/* && echo SUCCESS";
+    let script =
+        "[ \"$(wc -c <mesh.dat)\" -eq 300000 ] && { ls $HOME/.cvc/spool/*; echo SUCCESS; }";
     let on = on_lab(lab, "meshed", &text, script);
     let descriptor = on.campaign.dir().join("apps/script.toml");
     let text = fs::read_to_string(&descriptor).expect("reads");
