@@ -83,7 +83,7 @@ fn the_campaign_of_two_clusters_runs_on_the_nodes_of_this_machine() {
     on.campaign.assert_whole(6);
     let compared = on.start(&["compare", "two-clusters"]).wait(LIMIT);
     assert!(
-        compared.stdout.contains("1 equal point"),
+        compared.stdout.contains("3 equal points"),
         "{}\n{}",
         compared.stdout,
         compared.stderr
