@@ -23,12 +23,14 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("For shells and editors", &["completions", "schema", "help"]),
 ];
 
+/// What `help` does: clap adds it only when it parses.
+const HELP: &str = "Print this message or the help of the given subcommand(s)";
+
 /// The command line, with grouped help.
 pub fn command() -> Command {
-    let mut built = Arguments::command();
-    built.build();
-    let groups = groups(&built);
-    Arguments::command().help_template(format!(
+    let cvc = Arguments::command();
+    let groups = groups(&cvc);
+    cvc.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
     ))
 }
@@ -43,7 +45,7 @@ fn groups(cvc: &Command) -> String {
         .unwrap_or_default();
     let line = |name: &&str| {
         let about = cvc.find_subcommand(name).and_then(Command::get_about);
-        let about = about.map(ToString::to_string).unwrap_or_default();
+        let about = about.map_or_else(|| HELP.to_owned(), ToString::to_string);
         format!("  {name:name_width$}  {about}\n")
     };
     GROUPS
