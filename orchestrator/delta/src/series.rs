@@ -21,6 +21,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     fs::{self, File, TryLockError},
     path::{Path, PathBuf},
     time::Instant,
@@ -346,6 +347,7 @@ impl Series {
         let hash_s = begin.elapsed().as_secs_f64();
         let begin = Instant::now();
         let number = self.manifest.states.last().map_or(1, |s| s.state + 1);
+        let mut kept: BTreeMap<u32, Signature> = BTreeMap::new();
         let (decision, volumes) = if self.manifest.states.is_empty() {
             let first = Decision {
                 against: None,
@@ -354,18 +356,27 @@ impl Series {
             (first, None)
         } else {
             self.check_run(path, &signed)?;
+            for base in [Base::Current, Base::Previous] {
+                if let Entry::Vacant(place) = kept.entry(self.state_of(base)) {
+                    place.insert(self.signature(base)?);
+                }
+            }
+            let since = |base| changed_bytes(&signed.signature, &kept[&self.state_of(base)]);
             let volumes = Volumes {
-                since_base: changed_bytes(&signed.signature, &self.signature(Base::Current)?),
-                since_previous: changed_bytes(&signed.signature, &self.signature(Base::Previous)?),
+                since_base: since(Base::Current),
+                since_previous: since(Base::Previous),
             };
             let chain = self.chain_of(self.current_base())?.len();
             let chain = u32::try_from(chain).unwrap_or(u32::MAX);
             (options.method.decide(volumes, chain), Some(volumes))
         };
-        let old = decision
-            .against
-            .map(|base| self.signature(base))
-            .transpose()?;
+        let old = match decision.against {
+            Some(base) => Some(match kept.remove(&self.state_of(base)) {
+                Some(signature) => signature,
+                None => self.signature(base)?,
+            }),
+            None => None,
+        };
         let reference = decision.against.map(|base| self.state_of(base));
         let mut chain = match (reference, options.transform) {
             (Some(state), Transform::Xor) => Some(self.chain(state)?),
