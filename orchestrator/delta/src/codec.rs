@@ -84,6 +84,18 @@ pub enum Transform {
     Xor,
 }
 
+impl Transform {
+    /// Its name in files and options.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Shuffle => "shuffle",
+            Self::Xor => "xor",
+        }
+    }
+}
+
 /// Bytes of a word that [`Transform::Shuffle`] takes apart.
 const WORD: usize = 8;
 

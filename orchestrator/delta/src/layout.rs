@@ -63,6 +63,17 @@ pub enum Addressing {
     Index,
 }
 
+impl Addressing {
+    /// Its name in files and options.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Address => "address",
+            Self::Index => "index",
+        }
+    }
+}
+
 /// A stretch of the file whose blocks are known by consecutive addresses (of a file that is no image: by offsets).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {

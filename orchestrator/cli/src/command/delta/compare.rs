@@ -2,7 +2,7 @@
 
 use super::{
     bytes::{Bytes, bytes_of},
-    document::{self, MethodDocument},
+    document::MethodDocument,
     settings::{method_of, named, times_less},
 };
 use crate::{
@@ -157,7 +157,7 @@ pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
             pairs: matrices
                 .iter()
                 .map(|(by, matrix)| PairsBy {
-                    by: document::addressing(*by),
+                    by: by.as_str(),
                     pairs: pairs(matrix),
                 })
                 .collect(),
@@ -211,7 +211,7 @@ fn stored(method: Method, by: Addressing, matrix: &Matrix) -> Stored {
         name: method.as_str(),
         named: named(method),
         method: method.into(),
-        by: document::addressing(by),
+        by: by.as_str(),
         total_bytes: choices.iter().map(|c| c.bytes).sum(),
         last_bytes: last.map_or(0, |c| c.bytes),
         files_to_restore_last: last.map_or(0, |c| c.files),

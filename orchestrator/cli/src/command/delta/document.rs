@@ -1,26 +1,10 @@
 //! The JSON of `cvc delta`. Lengths are bytes and times are seconds, as their names say.
 
 use cvc_delta::{
-    Addressing, Change, Changes, DeltaError, Method, Series, SeriesOptions, StateFile, StateRecord,
-    Threshold, Transform,
+    Change, Changes, DeltaError, Method, Series, SeriesOptions, StateFile, StateRecord, Threshold,
 };
 use serde::Serialize;
 use std::path::Path;
-
-pub fn addressing(by: Addressing) -> &'static str {
-    match by {
-        Addressing::Address => "address",
-        Addressing::Index => "index",
-    }
-}
-
-pub fn transform(transform: Transform) -> &'static str {
-    match transform {
-        Transform::None => "none",
-        Transform::Shuffle => "shuffle",
-        Transform::Xor => "xor",
-    }
-}
 
 /// A ratio; JSON has no infinite number.
 #[derive(Serialize)]
@@ -78,10 +62,10 @@ impl From<&SeriesOptions> for OptionsDocument {
     fn from(options: &SeriesOptions) -> Self {
         Self {
             method: options.method.into(),
-            by: addressing(options.addressing),
+            by: options.addressing.as_str(),
             block_bytes: options.block_bytes.bytes(),
             codec: options.codec.as_str(),
-            transform: transform(options.transform),
+            transform: options.transform.as_str(),
             packet_blocks: Some(options.packet_blocks).filter(|blocks| *blocks > 0),
         }
     }
@@ -210,10 +194,10 @@ impl<'a> From<&'a StateFile> for FileDocument<'a> {
             file: file.path().display().to_string(),
             state: summary.state,
             base: summary.base.as_ref().map(|base| base.state),
-            by: addressing(summary.addressing),
+            by: summary.addressing.as_str(),
             block_bytes: summary.block_bytes.bytes(),
             codec: summary.codec.as_str(),
-            transform: transform(summary.transform),
+            transform: summary.transform.as_str(),
             packet_blocks: Some(summary.packet_blocks).filter(|blocks| *blocks > 0),
             packets: file.packets(),
             stored_blocks: summary.stored_blocks,

@@ -2,7 +2,6 @@
 
 use super::{
     bytes::{Bytes, bytes_of},
-    document,
     document::StateDocument,
     settings::{FILES, method_of, named},
 };
@@ -159,8 +158,8 @@ fn refuse_others(
         ),
         (
             "transform",
-            document::transform(has.transform).into(),
-            document::transform(asked.transform).into(),
+            has.transform.as_str().into(),
+            asked.transform.as_str().into(),
         ),
         (
             "packet",
@@ -169,8 +168,8 @@ fn refuse_others(
         ),
         (
             "by",
-            document::addressing(has.addressing).into(),
-            document::addressing(asked.addressing).into(),
+            has.addressing.as_str().into(),
+            asked.addressing.as_str().into(),
         ),
     ]
     .into_iter()

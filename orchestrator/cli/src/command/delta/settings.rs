@@ -1,6 +1,5 @@
 //! Methods and their settings, from options and in words.
 
-use super::document;
 use crate::args::MethodName;
 use cvc_core::units::{counted, size};
 use cvc_delta::{Codec, Method, SeriesOptions, Threshold, Transform};
@@ -36,7 +35,7 @@ pub fn named(method: Method) -> String {
 
 /// How a series stores, in words.
 pub fn described(options: &SeriesOptions) -> String {
-    let by = document::addressing(options.addressing);
+    let by = options.addressing.as_str();
     let block = size(options.block_bytes.bytes() as f64);
     let transform = match options.transform {
         Transform::None => String::new(),

@@ -1,7 +1,7 @@
 //! `cvc delta show`
 
 use super::{
-    document::{self, FileDocument, SeriesDocument},
+    document::{FileDocument, SeriesDocument},
     settings::{described, times_less},
 };
 use crate::{
@@ -122,12 +122,12 @@ fn show_file(out: &mut impl Write, file: &StateFile) -> Result<(), Failure> {
         size(file.file_bytes() as f64),
     );
     writeln!(out, "{}", paragraph("", &sentence))?;
-    let by = document::addressing(summary.addressing);
+    let by = summary.addressing.as_str();
     let how = format!(
         "Blocks of {} by {by}, codec {}, transform {}, digest {}.",
         size(summary.block_bytes.bytes() as f64),
         summary.codec.as_str(),
-        document::transform(summary.transform),
+        summary.transform.as_str(),
         summary.digest
     );
     writeln!(out, "{}\n", paragraph("", &how))?;
