@@ -120,6 +120,16 @@ fn rows<'t>(table: &'t Table, with: &'t [&'t str]) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// The answer to a question.
+fn said(found: &[(String, String)], name: &str) -> String {
+    found
+        .iter()
+        .find(|(what, _)| what == name)
+        .unwrap_or_else(|| panic!("no {name}: {found:?}"))
+        .1
+        .clone()
+}
+
 fn pairs(report: &Report, section: &str) -> Vec<(String, String)> {
     let found = report
         .sections
@@ -150,13 +160,7 @@ fn checkpoints_add_this_much_to_the_wall_time() {
     let row = &rows(overhead, &["full, uncompressed, 2 aggregators"])[0];
     assert_eq!(row[2..5], ["10.0", "12.5", "25.0"], "{row:?}");
     let found = pairs(&report, "found");
-    let said = |name: &str| {
-        let found = found.iter().find(|(what, _)| what == name);
-        found
-            .unwrap_or_else(|| panic!("no {name}: {found:?}"))
-            .1
-            .clone()
-    };
+    let said = |name: &str| said(&found, name);
     // never one mean over both; the repeats have the same noise
     assert_eq!(
         said("checkpoints by dmtcp, uncompressed"),
@@ -173,13 +177,7 @@ fn each_factor_that_was_varied_has_an_answer() {
     let dir = tempfile::tempdir().expect("a directory");
     let report = campaign(dir.path());
     let found = pairs(&report, "found");
-    let said = |name: &str| {
-        let found = found.iter().find(|(what, _)| what == name);
-        found
-            .unwrap_or_else(|| panic!("no {name}: {found:?}"))
-            .1
-            .clone()
-    };
+    let said = |name: &str| said(&found, name);
     assert_eq!(
         said("gzip instead of uncompressed"),
         "stored size -75.0 % (95 %: -75.0 to -75.0 %; 3 points); checkpoint time × 4.00 (95 %: 4.00 to 4.00; 3 points); \
@@ -227,13 +225,7 @@ fn growth_and_sites_have_answers_of_their_own() {
     campaign_measured(dir.path(), made);
     let index = rebuild_index(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
     let found = pairs(&build(&index).expect("a report"), "found");
-    let said = |name: &str| {
-        let found = found.iter().find(|(what, _)| what == name);
-        found
-            .unwrap_or_else(|| panic!("no {name}: {found:?}"))
-            .1
-            .clone()
-    };
+    let said = |name: &str| said(&found, name);
     assert!(
         said("4 processes instead of 1 process")
             .starts_with("stored size × 2.50 (95 %: 2.50 to 2.50")

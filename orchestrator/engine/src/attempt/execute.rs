@@ -355,24 +355,12 @@ async fn watch(
 #[cfg(test)]
 mod tests {
     use super::was_told_to_end;
+    use crate::attempt::outside::tests::exit;
     use cvc_probe::shepherd::{EndedBy, Exit};
 
     #[test]
     fn what_a_signal_to_everything_has_ended_is_told_from_what_failed() {
-        let failed = Exit {
-            code: Some(1),
-            signal: None,
-            ended_by: None,
-            wall_s: 1.0,
-            user_s: 0.0,
-            system_s: 0.0,
-            max_rss_kib: 0,
-            leftovers: 0,
-            told_to_end: false,
-            told_by: None,
-            disk_full: false,
-            start_error: None,
-        };
+        let failed = exit(Some(1));
         let by_signal = |name: &str| Exit {
             code: None,
             signal: Some(name.to_owned()),

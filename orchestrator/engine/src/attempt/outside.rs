@@ -90,10 +90,11 @@ fn ended_from_outside(exit: &Exit, is_own: bool, ended_well: bool) -> Option<Str
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn exit(code: Option<i32>) -> Exit {
+    /// How a program ended by itself.
+    pub fn exit(code: Option<i32>) -> Exit {
         Exit {
             code,
             signal: None,
