@@ -200,13 +200,15 @@ impl Pair<'_> {
         let size = self.after.block;
         let old = self.before.images.get(self.old_name);
         let new = self.after.images.get(self.new_name);
+        let mut before = old.map(|old| old.finder(size));
+        let mut after = new.map(|new| new.finder(size));
         for (block, hash) in new.into_iter().flat_map(|image| image.each(size)) {
             let bytes = u64::from(block.bytes);
             let mut change = Change {
                 bytes,
                 ..Change::default()
             };
-            match old.and_then(|old| old.find(&block, size)) {
+            match before.as_mut().and_then(|old| old.find(&block)) {
                 Some(known) if known == hash => {}
                 Some(_) => change.changed = bytes,
                 None => change.new = bytes,
@@ -214,7 +216,7 @@ impl Pair<'_> {
             to(block.address, &change, false);
         }
         for (block, _) in old.into_iter().flat_map(|image| image.each(size)) {
-            if new.is_none_or(|new| new.find(&block, size).is_none()) {
+            if after.as_mut().and_then(|new| new.find(&block)).is_none() {
                 let change = Change {
                     gone: u64::from(block.bytes),
                     ..Change::default()

@@ -111,6 +111,14 @@ pub enum DeltaErrorKind {
         /// What there is.
         known: String,
     },
+    /// The state has no such file.
+    #[error("no file `{asked}` in this state: it has {known}")]
+    NoFile {
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        known: String,
+    },
     /// There is no such block.
     #[error("no block at {0}")]
     NoBlock(String),

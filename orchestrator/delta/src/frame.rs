@@ -117,6 +117,18 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
+    /// Leaves out the next bytes.
+    pub fn skip(&mut self, bytes: u64) -> Result<(), DeltaError> {
+        let mut left = bytes;
+        let mut page = [0; PAGE];
+        while left > 0 {
+            let now = usize::try_from(left).unwrap_or(PAGE).min(PAGE);
+            self.take(&mut page[..now])?;
+            left -= now as u64;
+        }
+        Ok(())
+    }
+
     fn next_page(&mut self) -> Result<(), DeltaError> {
         let mut page = Vec::with_capacity(PAGE);
         self.decoder

@@ -221,23 +221,63 @@ impl Numbers {
         })
     }
 
-    /// The block that contains an address, with its number in the file.
-    pub fn at(&self, address: u64, size: BlockSize) -> Option<(Block, u64)> {
+    /// Which extent contains an address.
+    fn extent_at(&self, address: u64) -> Option<usize> {
         let after = self
             .0
             .partition_point(|(extent, _)| extent.start <= address);
-        let (extent, first) = self.0[..after].last()?;
-        if address >= extent.start + extent.bytes {
-            return None;
-        }
+        let n = after.checked_sub(1)?;
+        self.contains(n, address).then_some(n)
+    }
+
+    fn contains(&self, n: usize, address: u64) -> bool {
+        let extent = self.0.get(n).map(|(extent, _)| extent);
+        extent.is_some_and(|e| e.start <= address && address < e.start + e.bytes)
+    }
+
+    fn block_of(&self, n: usize, address: u64, size: BlockSize) -> (Block, u64) {
+        let (extent, first) = &self.0[n];
         let n = address / size.bytes() - extent.start / size.bytes();
-        Some((extent.block(n, size), first + n))
+        (extent.block(n, size), first + n)
+    }
+
+    /// The block that contains an address, with its number in the file.
+    pub fn at(&self, address: u64, size: BlockSize) -> Option<(Block, u64)> {
+        let n = self.extent_at(address)?;
+        Some(self.block_of(n, address, size))
     }
 
     /// The number of the block with this address and length.
     pub fn find(&self, block: &Block, size: BlockSize) -> Option<u64> {
-        self.at(block.address, size)
-            .filter(|(there, _)| (there.address, there.bytes) == (block.address, block.bytes))
-            .map(|(_, number)| number)
+        Finder::new(self, size).find(block)
+    }
+}
+
+/// Finds one block after the other: the next one is mostly in the same extent, or in the next one.
+#[derive(Clone, Debug)]
+pub struct Finder<'a> {
+    numbers: &'a Numbers,
+    size: BlockSize,
+    last: usize,
+}
+
+impl<'a> Finder<'a> {
+    pub fn new(numbers: &'a Numbers, size: BlockSize) -> Self {
+        Self {
+            numbers,
+            size,
+            last: 0,
+        }
+    }
+
+    /// The number of the block with this address and length.
+    pub fn find(&mut self, block: &Block) -> Option<u64> {
+        let n = [self.last, self.last + 1]
+            .into_iter()
+            .find(|n| self.numbers.contains(*n, block.address))
+            .or_else(|| self.numbers.extent_at(block.address))?;
+        self.last = n;
+        let (there, number) = self.numbers.block_of(n, block.address, self.size);
+        ((there.address, there.bytes) == (block.address, block.bytes)).then_some(number)
     }
 }

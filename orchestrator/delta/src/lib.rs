@@ -18,6 +18,7 @@ mod layout;
 mod make;
 mod matrix;
 mod method;
+mod new_dir;
 mod restore;
 mod series;
 mod signature;

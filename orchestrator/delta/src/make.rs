@@ -20,7 +20,7 @@ pub struct Settings {
     pub transform: Transform,
     /// Blocks in a packet; 0: all are one stream.
     pub packet_blocks: u32,
-    /// Whether a content that several blocks have is stored once.
+    /// Whether a content that several blocks have is stored once, and one that the base has at another place not again.
     pub once: bool,
 }
 
@@ -50,6 +50,10 @@ pub fn make(
     )?;
     let mut images = Vec::new();
     let mut stored: HashMap<Hash, u32> = HashMap::new();
+    let elsewhere = match &against {
+        Some(against) if settings.once => find_elsewhere(source, signed, against.signature),
+        _ => HashMap::new(),
+    };
     for (file, read) in source.files.iter().zip(&signed.files) {
         let own = &signed.signature.images[&file.name];
         let old = against
@@ -60,9 +64,12 @@ pub fn make(
             own,
             old,
             settings,
+            elsewhere: &elsewhere,
             references: Vec::with_capacity(own.blocks()),
+            moved: Vec::new(),
             wanted: Vec::new(),
             changed_bytes: 0,
+            moved_bytes: 0,
         };
         maker.compare(signed, read);
         let chain = against.as_mut().and_then(|a| a.chain.as_deref_mut());
@@ -74,7 +81,7 @@ pub fn make(
             chain,
             progress,
         )?;
-        writer.image(&read.layout, &read.frame, &maker.references)?;
+        writer.image(&read.layout, &read.frame, &maker.references, &maker.moved)?;
         images.push(ImageEntry {
             name: file.name.clone(),
             bytes: read.layout.bytes,
@@ -84,6 +91,7 @@ pub fn make(
             digest: read.digest.clone(),
             blocks: own.blocks() as u64,
             changed_bytes: maker.changed_bytes,
+            moved_bytes: maker.moved_bytes,
             frame_bytes: read.frame_bytes,
         });
     }
@@ -96,7 +104,7 @@ pub fn make(
         transform: settings.transform,
         packet_blocks: settings.packet_blocks,
         stored_blocks: writer.stored(),
-        digest: digest_of_state(&images, &source.links),
+        digest: signed.signature.digest.clone().unwrap_or_default(),
         images,
         links: source.links.clone(),
     };
@@ -104,16 +112,35 @@ pub fn make(
     Ok((summary, written))
 }
 
-/// Digest of a state: of the names, permissions and digests of all its files, and of its links.
-fn digest_of_state(images: &[ImageEntry], links: &[(String, String)]) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for image in images {
-        hasher.update(format!("{}\0{:o}\0{}\0", image.name, image.mode, image.digest).as_bytes());
+/// For contents that blocks have which changed: the number of a block among all blocks of the base that has it, too.
+fn find_elsewhere(source: &Source, signed: &Signed, old: &Signature) -> HashMap<Hash, u64> {
+    let size = signed.signature.block;
+    let zero = Hash::of(&[]);
+    let mut found: HashMap<Hash, Option<u64>> = HashMap::new();
+    for (file, read) in source.files.iter().zip(&signed.files) {
+        let own = &signed.signature.images[&file.name];
+        let mut old = old.images.get(&file.name).map(|old| old.finder(size));
+        let blocks = read.layout.extents.iter().flat_map(|e| e.cut(size));
+        for (block, hash) in blocks.zip(own.hashes()) {
+            let known = old.as_mut().and_then(|old| old.find(&block));
+            if known != Some(*hash) && *hash != zero {
+                found.insert(*hash, None);
+            }
+        }
     }
-    for (name, to) in links {
-        hasher.update(format!("{name}\0{to}\0").as_bytes());
+    if found.is_empty() {
+        return HashMap::new();
     }
-    Hash::from(hasher.finalize()).to_string()
+    let all = old.images.values().flat_map(ImageSignature::hashes);
+    for (hash, number) in all.zip(0..) {
+        if let Some(place @ None) = found.get_mut(hash) {
+            *place = Some(number);
+        }
+    }
+    let found = found.into_iter();
+    found
+        .filter_map(|(hash, place)| Some((hash, place?)))
+        .collect()
 }
 
 /// Works on one file of a state.
@@ -122,10 +149,15 @@ struct Maker<'a> {
     own: &'a ImageSignature,
     old: Option<&'a ImageSignature>,
     settings: Settings,
+    /// Where the base has contents of blocks that changed.
+    elsewhere: &'a HashMap<Hash, u64>,
     references: Vec<Reference>,
+    /// Numbers of moved blocks among all blocks of the base.
+    moved: Vec<u64>,
     /// Blocks to be stored, each with its number in the file.
     wanted: Vec<(Block, usize)>,
     changed_bytes: u64,
+    moved_bytes: u64,
 }
 
 impl Maker<'_> {
@@ -134,13 +166,22 @@ impl Maker<'_> {
         let size = signed.signature.block;
         let zero = Hash::of(&[]);
         let blocks = read.layout.extents.iter().flat_map(|e| e.cut(size));
+        let mut old = self.old.map(|old| old.finder(size));
         for (number, (block, hash)) in blocks.zip(self.own.hashes()).enumerate() {
-            let known = self.old.and_then(|old| old.find(&block, size));
+            let known = old.as_mut().and_then(|old| old.find(&block));
             if known == Some(*hash) {
                 self.references.push(Reference::Base);
                 continue;
             }
             self.changed_bytes += u64::from(block.bytes);
+            if let Some(place) = self.elsewhere.get(hash)
+                && let Ok(n) = u32::try_from(self.moved.len())
+            {
+                self.references.push(Reference::Moved(n));
+                self.moved.push(*place);
+                self.moved_bytes += u64::from(block.bytes);
+                continue;
+            }
             self.references.push(Reference::Zero);
             if *hash != zero {
                 self.wanted.push((block, number));
@@ -192,7 +233,7 @@ impl Maker<'_> {
             if Hash::of(bytes) != hash {
                 return Err(DeltaError::new(&self.file.path, DeltaErrorKind::Changed));
             }
-            let is_there = old.is_some_and(|old| old.find(block, size).is_some());
+            let is_there = old.is_some_and(|old| old.has(block, size));
             if let Some(chain) = chain.as_deref_mut().filter(|_| is_there) {
                 buffer.clear();
                 buffer.extend_from_slice(bytes);

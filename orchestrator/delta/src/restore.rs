@@ -4,25 +4,33 @@ use crate::{
     codec,
     content::Content,
     error::{DeltaError, DeltaErrorKind},
-    file::{Reference, StateFile, Summary, wire},
+    file::{Reference, StateFile, Summary},
     frame::Unpacker,
     hash::{Hash, hash_all},
-    layout::{Block, Numbers},
-    signature,
+    layout::{Block, Extent, Numbers},
+    new_dir::NewDir,
+    signature::{self, ImageSignature, Signature},
     source::Source,
 };
+use rayon::prelude::*;
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs::{self, File},
-    io::{BufWriter, Write},
+    io::Write,
+    ops::Range,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
-/// Bytes of unpacked packets that are kept for what may refer to them next.
-const KEPT: usize = 64 << 20;
-/// Bytes after which progress is told.
+/// Bytes of unpacked packets that are kept for what may refer to them next. Where the packets of a chain are longer (all blocks as one stream),
+/// one of each file is kept.
+const KEPT: u64 = 64 << 20;
+/// Bytes that are put together at a time, by all cores.
+const WINDOW: usize = 16 << 20;
+/// Bytes of a frame that are unpacked at a time.
 const PIECE: usize = 1 << 20;
+/// Blocks that one core puts together at a time.
+const TOGETHER: usize = 64;
 
 /// The files that restore a state: its own, its base's, and so on to one that is stored in full.
 #[derive(Debug)]
@@ -31,19 +39,230 @@ pub struct Chain {
     packets: Packets,
 }
 
-/// A file of a chain, with its extents by address.
+/// A file of a chain, with its extents by address and by number.
 #[derive(Debug)]
 struct Link {
     file: StateFile,
-    numbers: HashMap<String, (usize, Numbers)>,
+    names: HashMap<String, usize>,
+    numbers: Vec<Numbers>,
+    /// Number of the first block of each image among those of all images; one more for the end.
+    firsts: Vec<u64>,
+    /// The same of each extent of an image among those of the image.
+    extents: Vec<Vec<u64>>,
+    /// The same image in the file of the base.
+    in_base: Vec<Option<usize>>,
 }
 
-/// Unpacked packets.
+/// A block of a file of a chain.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Which file.
+    at: usize,
+    image: usize,
+    block: Block,
+    /// Its number in the image.
+    number: usize,
+}
+
+/// A stored block: of which file of a chain, and its number there.
+type Part = (usize, u32);
+
+/// Unpacked packets, by file of the chain and number.
 #[derive(Debug, Default)]
 struct Packets {
     kept: HashMap<(usize, usize), (u64, Vec<u8>)>,
-    bytes: usize,
+    bytes: u64,
     clock: u64,
+}
+
+impl Link {
+    fn new(file: StateFile) -> Self {
+        let size = file.summary().block_bytes;
+        let images = &file.summary().images;
+        let names = images.iter().enumerate();
+        let names = names.map(|(n, image)| (image.name.clone(), n)).collect();
+        let numbers = (0..images.len())
+            .map(|n| Numbers::of(file.layout(n), size))
+            .collect();
+        // the tables were checked: there are as many references as blocks
+        let firsts = (0..images.len()).scan(0, |end, n| {
+            *end += file.references(n).len() as u64;
+            Some(*end)
+        });
+        let firsts = std::iter::once(0).chain(firsts).collect();
+        let extents = (0..images.len())
+            .map(|n| {
+                let mut first = 0;
+                let each = file.layout(n).extents.iter().map(|extent| {
+                    let own = first;
+                    first += extent.blocks(size);
+                    own
+                });
+                each.collect()
+            })
+            .collect();
+        Self {
+            names,
+            numbers,
+            firsts,
+            extents,
+            in_base: Vec::new(),
+            file,
+        }
+    }
+
+    /// The image and block with a number among the blocks of all images.
+    fn numbered(&self, number: u64) -> Option<(usize, Block, usize)> {
+        // an image without blocks begins where the next one does
+        let image = self.firsts.partition_point(|first| *first <= number) - 1;
+        let within = number - self.firsts[image];
+        let firsts = self.extents.get(image)?;
+        let extent = firsts.partition_point(|first| *first <= within) - 1;
+        let size = self.file.summary().block_bytes;
+        let block = self.file.layout(image).extents[extent].block(within - firsts[extent], size);
+        Some((image, block, usize::try_from(within).ok()?))
+    }
+}
+
+/// The stored blocks of which a block is the exclusive or: none if it is zero.
+fn parts_of(files: &[Link], mut place: Place, to: &mut Vec<Part>) -> Result<(), DeltaError> {
+    loop {
+        let link = &files[place.at];
+        let damaged = || {
+            let image = &link.file.summary().images[place.image].name;
+            DeltaError::damaged(link.file.path(), format!("the references of {image}"))
+        };
+        let mut stored = |n: u32| {
+            let (_, _, bytes) = link.file.place(n);
+            if bytes != place.block.bytes as usize {
+                let what = format!("the length of block {n}");
+                return Err(DeltaError::damaged(link.file.path(), what));
+            }
+            to.push((place.at, n));
+            Ok(())
+        };
+        let base = files.get(place.at + 1);
+        let found = match link.file.references(place.image)[place.number] {
+            Reference::Zero => return Ok(()),
+            Reference::Stored(n) => return stored(n),
+            reference @ (Reference::Base | Reference::Xored(_)) => {
+                if let Reference::Xored(n) = reference {
+                    stored(n)?;
+                }
+                link.in_base[place.image]
+                    .zip(base)
+                    .and_then(|(image, base)| {
+                        let size = base.file.summary().block_bytes;
+                        let number = base.numbers[image].find(&place.block, size)?;
+                        Some((image, place.block, usize::try_from(number).ok()?))
+                    })
+            }
+            Reference::Moved(n) => base.and_then(|base| {
+                let moved = link.file.moved(place.image)[n as usize];
+                let found = (moved < *base.firsts.last()?).then(|| base.numbered(moved))?;
+                found.filter(|(_, block, _)| block.bytes == place.block.bytes)
+            }),
+        };
+        let (image, block, number) = found.ok_or_else(damaged)?;
+        place = Place {
+            at: place.at + 1,
+            image,
+            block,
+            number,
+        };
+    }
+}
+
+/// Content that is put together at once.
+#[derive(Debug, Default)]
+struct Batch {
+    /// Where it begins in the content.
+    offset: u64,
+    /// Frames are there, blocks are filled in.
+    bytes: Vec<u8>,
+    /// Where blocks are in it, and how many parts each has.
+    blocks: Vec<(Range<usize>, usize)>,
+    parts: Vec<Part>,
+    packets: BTreeSet<(usize, usize)>,
+    packet_bytes: u64,
+}
+
+impl Batch {
+    /// Adds a block, unless its packets are too many with those of the others.
+    fn add(&mut self, files: &[Link], place: Place, most: u64) -> Result<bool, DeltaError> {
+        let from = self.parts.len();
+        parts_of(files, place, &mut self.parts)?;
+        // mostly none: blocks that are neighbours lie in the same packet
+        let mut more: Vec<(usize, usize)> = Vec::new();
+        let mut bytes = 0_u64;
+        for (at, n) in &self.parts[from..] {
+            let key = (*at, files[*at].file.place(*n).0);
+            if !self.packets.contains(&key) && !more.contains(&key) {
+                bytes = bytes.saturating_add(files[*at].file.packet_bytes(key.1));
+                more.push(key);
+            }
+        }
+        if self.packet_bytes.saturating_add(bytes) > most && !self.packets.is_empty() {
+            self.parts.truncate(from);
+            return Ok(false);
+        }
+        self.packet_bytes = self.packet_bytes.saturating_add(bytes);
+        self.packets.extend(more);
+        let begin = self.bytes.len();
+        self.bytes.resize(begin + place.block.bytes as usize, 0);
+        let parts = self.parts.len() - from;
+        self.blocks.push((begin..self.bytes.len(), parts));
+        Ok(true)
+    }
+
+    /// Fills blocks in, adds their hashes if these are wanted, and hands on what is in the range. It is then empty.
+    fn hand_on(
+        &mut self,
+        files: &[Link],
+        packets: &mut Packets,
+        hashes: Option<&mut Vec<Hash>>,
+        range: &Range<u64>,
+        to: &mut dyn FnMut(&[u8]) -> Result<(), DeltaError>,
+    ) -> Result<(), DeltaError> {
+        packets.unpack(files, &self.packets)?;
+        let mut blocks: Vec<(&mut [u8], &[Part])> = Vec::with_capacity(self.blocks.len());
+        let (mut at, mut rest, mut parts) = (0, &mut self.bytes[..], &self.parts[..]);
+        for (place, count) in &self.blocks {
+            let (own, later) = parts.split_at(*count);
+            let (block, after) = rest[place.start - at..].split_at_mut(place.len());
+            blocks.push((block, own));
+            (at, rest, parts) = (place.end, after, later);
+        }
+        let packets = &*packets;
+        let filled = blocks.par_chunks_mut(TOGETHER).flat_map_iter(|blocks| {
+            let mut filled = Vec::with_capacity(blocks.len());
+            for (block, parts) in blocks.iter_mut() {
+                packets.fill(files, parts, block);
+            }
+            if hashes.is_some() {
+                hash_all(blocks.iter().map(|(block, _)| &**block), &mut filled);
+            }
+            filled
+        });
+        let filled: Vec<Hash> = filled.collect();
+        if let Some(hashes) = hashes {
+            hashes.extend(filled);
+        }
+        let begin = self.offset;
+        let end = begin + self.bytes.len() as u64;
+        let (from, until) = (range.start.max(begin), range.end.min(end));
+        if from < until {
+            let within = |offset: u64| usize::try_from(offset - begin).expect("in the batch");
+            to(&self.bytes[within(from)..within(until)])?;
+        }
+        self.offset = end;
+        self.bytes.clear();
+        self.blocks.clear();
+        self.parts.clear();
+        self.packets.clear();
+        self.packet_bytes = 0;
+        Ok(())
+    }
 }
 
 impl Chain {
@@ -73,20 +292,15 @@ impl Chain {
                 DeltaErrorKind::NotOurs("its base is not given"),
             ));
         }
-        let files = files
-            .into_iter()
-            .map(|file| {
-                let size = file.summary().block_bytes;
-                let numbers = file
-                    .summary()
-                    .images
-                    .iter()
-                    .enumerate()
-                    .map(|(n, image)| (image.name.clone(), (n, Numbers::of(file.layout(n), size))))
-                    .collect();
-                Link { file, numbers }
-            })
-            .collect();
+        let mut files: Vec<Link> = files.into_iter().map(Link::new).collect();
+        for at in 0..files.len() {
+            let base = files.get(at + 1);
+            let images = &files[at].file.summary().images;
+            let in_base = images
+                .iter()
+                .map(|image| base.and_then(|base| base.names.get(&image.name).copied()));
+            files[at].in_base = in_base.collect();
+        }
         Ok(Self {
             files,
             packets: Packets::default(),
@@ -124,109 +338,153 @@ impl Chain {
             )
         };
         let size = link.file.summary().block_bytes;
-        let (number, numbers) = link.numbers.get(image).ok_or_else(none)?;
-        let (block, n) = numbers.at(address, size).ok_or_else(none)?;
-        let reference =
-            self.files[0].file.references(*number)[usize::try_from(n).map_err(|_| none())?];
+        let image = *link.names.get(image).ok_or_else(none)?;
+        let (block, number) = link.numbers[image].at(address, size).ok_or_else(none)?;
+        let place = Place {
+            at: 0,
+            image,
+            block,
+            number: usize::try_from(number).map_err(|_| none())?,
+        };
+        let mut parts = Vec::new();
+        parts_of(&self.files, place, &mut parts)?;
+        let packets = parts
+            .iter()
+            .map(|(at, n)| (*at, self.files[*at].file.place(*n).0))
+            .collect();
+        self.packets.unpack(&self.files, &packets)?;
         let mut bytes = vec![0; block.bytes as usize];
-        self.read(image, &block, 0, reference, &mut bytes)?;
+        self.packets.fill(&self.files, &parts, &mut bytes);
         Ok(bytes)
     }
 
-    /// Reads a block, to which the `at`th file refers as `reference`.
-    fn read(
+    /// Hands on a stretch of a file of the state, bytes of its uncompressed content, and unpacks only the packets that it needs. What lies beyond
+    /// the end of the file is left out. Each packet is compared with its checksum; the digest of the file is not, which needs all of it.
+    ///
+    /// # Errors
+    /// Where there is no such file, a packet is damaged, or `to` refuses.
+    pub fn read(
         &mut self,
-        image: &str,
-        block: &Block,
-        at: usize,
-        reference: Reference,
-        to: &mut [u8],
+        name: &str,
+        range: Range<u64>,
+        to: &mut dyn FnMut(&[u8]) -> Result<(), DeltaError>,
     ) -> Result<(), DeltaError> {
-        match reference {
-            Reference::Zero => to.fill(0),
-            Reference::Base => self.read_from_base(image, block, at, to)?,
-            Reference::Stored(n) => self.packets.read(&self.files[at].file, at, n, to)?,
-            Reference::Xored(n) => {
-                self.read_from_base(image, block, at, to)?;
-                let mut change = vec![0; to.len()];
-                self.packets
-                    .read(&self.files[at].file, at, n, &mut change)?;
-                codec::xor(to, &change);
+        let images = &self.summary().images;
+        let Some(image) = self.files[0].names.get(name).copied() else {
+            let known: Vec<&str> = images.iter().map(|i| i.name.as_str()).collect();
+            return Err(DeltaError::new(
+                self.files[0].file.path(),
+                DeltaErrorKind::NoFile {
+                    asked: name.to_owned(),
+                    known: known.join(", "),
+                },
+            ));
+        };
+        self.walk(image, &range, None, to).map(|_| ())
+    }
+
+    /// Hands on what a range of the `image`th file of the state has, and adds the hashes of the blocks that it goes through. Returns the hash of
+    /// the frame, as far as it was unpacked.
+    fn walk(
+        &mut self,
+        image: usize,
+        range: &Range<u64>,
+        mut hashes: Option<&mut Vec<Hash>>,
+        to: &mut dyn FnMut(&[u8]) -> Result<(), DeltaError>,
+    ) -> Result<Hash, DeltaError> {
+        let Self { files, packets } = self;
+        let most = packets_at_most(files);
+        let file = &files[0].file;
+        let size = file.summary().block_bytes;
+        let layout = file.layout(image);
+        let mut frame = Unpacker::new(file.path(), file.frame(image))?;
+        let mut batch = Batch {
+            offset: range.start.min(layout.bytes),
+            ..Batch::default()
+        };
+        // bytes of the frame that lie before, and how many of them were unpacked
+        let (mut frame_bytes, mut unpacked) = (0, 0);
+        let mut at = 0;
+        let end = Extent {
+            offset: layout.bytes,
+            start: 0,
+            bytes: 0,
+        };
+        let extents = layout.extents.iter().zip(&files[0].extents[image]);
+        for (extent, first) in extents.chain([(&end, &0)]) {
+            let between = at.max(range.start)..extent.offset.min(range.end);
+            if !between.is_empty() {
+                if batch.bytes.is_empty() {
+                    batch.offset = between.start;
+                }
+                frame.skip(frame_bytes + (between.start - at) - unpacked)?;
+                let mut left = between.end - between.start;
+                unpacked = frame_bytes + (between.start - at) + left;
+                while left > 0 {
+                    let now = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE);
+                    let from = batch.bytes.len();
+                    batch.bytes.resize(from + now, 0);
+                    frame.take(&mut batch.bytes[from..])?;
+                    left -= now as u64;
+                    if batch.bytes.len() >= WINDOW {
+                        batch.hand_on(files, packets, hashes.as_deref_mut(), range, to)?;
+                    }
+                }
+            }
+            frame_bytes += extent.offset - at;
+            at = extent.offset + extent.bytes;
+            let within = extent.offset.max(range.start)..at.min(range.end);
+            if within.is_empty() {
+                continue;
+            }
+            // from the block that has the first byte to the one that has the last one
+            let number = |offset: u64| {
+                (extent.start + (offset - extent.offset)) / size.bytes()
+                    - extent.start / size.bytes()
+            };
+            for n in number(within.start)..=number(within.end - 1) {
+                let block = extent.block(n, size);
+                let place = Place {
+                    at: 0,
+                    image,
+                    block,
+                    number: usize::try_from(first + n).expect("checked when it was opened"),
+                };
+                if batch.bytes.is_empty() {
+                    batch.offset = block.offset;
+                }
+                if !batch.add(files, place, most)? {
+                    batch.hand_on(files, packets, hashes.as_deref_mut(), range, to)?;
+                    batch.add(files, place, most)?;
+                }
+                if batch.bytes.len() >= WINDOW {
+                    batch.hand_on(files, packets, hashes.as_deref_mut(), range, to)?;
+                }
             }
         }
-        Ok(())
+        batch.hand_on(files, packets, hashes, range, to)?;
+        Ok(frame.hash())
     }
 
-    fn read_from_base(
-        &mut self,
-        image: &str,
-        block: &Block,
-        at: usize,
-        to: &mut [u8],
-    ) -> Result<(), DeltaError> {
-        let damaged = |file: &StateFile| {
-            DeltaError::damaged(file.path(), format!("the references of {image}"))
-        };
-        let link = self
-            .files
-            .get(at + 1)
-            .ok_or_else(|| damaged(&self.files[at].file))?;
-        let size = link.file.summary().block_bytes;
-        let found = link.numbers.get(image).and_then(|(number, numbers)| {
-            Some((*number, usize::try_from(numbers.find(block, size)?).ok()?))
-        });
-        let Some((number, n)) = found else {
-            return Err(damaged(&self.files[at].file));
-        };
-        let reference = link.file.references(number)[n];
-        self.read(image, block, at + 1, reference, to)
-    }
-
-    /// Hands on the content of the `n`th file of the state, and checks its digest.
+    /// Hands on the content of the `n`th file of the state, and checks its digest. Returns the hashes of its blocks.
     fn content(
         &mut self,
         n: usize,
         to: &mut dyn FnMut(&[u8]) -> Result<(), DeltaError>,
-    ) -> Result<(), DeltaError> {
+    ) -> Result<Vec<Hash>, DeltaError> {
+        let bytes = self.files[0].file.layout(n).bytes;
+        let mut hashes = Vec::with_capacity(self.files[0].file.references(n).len());
+        let frame = self.walk(n, &(0..bytes), Some(&mut hashes), to)?;
         let file = &self.files[0].file;
-        let path = file.path().to_owned();
-        let size = file.summary().block_bytes;
-        let entry = file.summary().images[n].clone();
-        let layout = file.layout(n).clone();
-        let references = file.references(n).to_vec();
-        let packed = file.frame(n).to_vec();
-        let mut frame = Unpacker::new(&path, &packed)?;
-        let mut hashes = Vec::with_capacity(references.len());
-        let mut buffer = Vec::with_capacity(2 * PIECE);
-        let mut at = 0;
-        let mut references = references.into_iter();
-        for extent in &layout.extents {
-            take_frame(&mut frame, extent.offset - at, &mut buffer, to)?;
-            let mut lengths = Vec::new();
-            for (block, reference) in extent.cut(size).zip(references.by_ref()) {
-                let from = buffer.len();
-                buffer.resize(from + block.bytes as usize, 0);
-                self.read(&entry.name, &block, 0, reference, &mut buffer[from..])?;
-                lengths.push(block.bytes as usize);
-                if buffer.len() >= PIECE {
-                    hash_last(&buffer, &mut lengths, &mut hashes);
-                    to(&buffer)?;
-                    buffer.clear();
-                }
-            }
-            hash_last(&buffer, &mut lengths, &mut hashes);
-            at = extent.offset + extent.bytes;
-        }
-        take_frame(&mut frame, layout.bytes - at, &mut buffer, to)?;
-        to(&buffer)?;
-        let found = signature::digest(&layout, frame.hash(), &hashes);
+        let found = signature::digest(file.layout(n), frame, &hashes);
+        let entry = &file.summary().images[n];
         if found == entry.digest {
-            return Ok(());
+            return Ok(hashes);
         }
         Err(DeltaError::new(
-            &path.join(&entry.name),
+            &file.path().join(&entry.name),
             DeltaErrorKind::Differs {
-                expected: entry.digest,
+                expected: entry.digest.clone(),
                 found,
             },
         ))
@@ -240,11 +498,7 @@ impl Chain {
         if fs::symlink_metadata(to).is_ok() {
             return Err(DeltaError::new(to, DeltaErrorKind::Exists));
         }
-        let parent = to.parent().filter(|p| !p.as_os_str().is_empty());
-        let new = tempfile::Builder::new()
-            .prefix(wire::NEW)
-            .tempdir_in(parent.unwrap_or(Path::new(".")))
-            .map_err(DeltaError::io(to, "write"))?;
+        let new = NewDir::beside(to).map_err(DeltaError::io(to, "write"))?;
         let told =
             |path: &Path| -> PathBuf { to.join(path.strip_prefix(new.path()).unwrap_or(path)) };
         for n in 0..self.summary().images.len() {
@@ -255,15 +509,12 @@ impl Chain {
             if let Some(dir) = path.parent() {
                 fs::create_dir_all(dir).map_err(io())?;
             }
-            let file = File::create(&path).map_err(io())?;
-            let mut out = BufWriter::new(&file);
+            let mut file = File::create(&path).map_err(io())?;
             self.content(n, &mut |bytes| {
                 progress(bytes.len() as u64);
-                out.write_all(bytes)
+                file.write_all(bytes)
                     .map_err(DeltaError::io(&place, "write"))
             })?;
-            out.flush().map_err(io())?;
-            drop(out);
             file.set_permissions(fs::Permissions::from_mode(entry.mode))
                 .and_then(|()| file.sync_all())
                 .map_err(io())?;
@@ -277,12 +528,15 @@ impl Chain {
                 .map_err(DeltaError::io(&told(&path), "write"))?;
         }
         // it stays its owner's alone, as the directory that it was made in
-        fs::rename(new.path(), to)
-            .and_then(|()| File::open(parent.unwrap_or(Path::new(".")))?.sync_all())
-            .map_err(DeltaError::io(to, "write"))?;
-        // it has its name: nothing is to be removed
-        let _ = new.keep();
-        Ok(())
+        new.rename().map_err(DeltaError::io(to, "write"))
+    }
+
+    /// Restores the state without writing it, checks it, and returns its hashes. `progress` is told bytes that were restored.
+    ///
+    /// # Errors
+    /// What is damaged.
+    pub fn sign(&mut self, progress: &dyn Fn(u64)) -> Result<Signature, DeltaError> {
+        self.check(None, progress)
     }
 
     /// Reads everything and checks it; with `source`, also that it holds the same bytes.
@@ -294,6 +548,14 @@ impl Chain {
         source: Option<&Source>,
         progress: &dyn Fn(u64),
     ) -> Result<(), DeltaError> {
+        self.check(source, progress).map(|_| ())
+    }
+
+    pub(crate) fn check(
+        &mut self,
+        source: Option<&Source>,
+        progress: &dyn Fn(u64),
+    ) -> Result<Signature, DeltaError> {
         if let Some(source) = source {
             let is_stored = |name: &str| self.summary().images.iter().any(|i| i.name == name);
             if let Some(other) = source.files.iter().find(|f| !is_stored(&f.name)) {
@@ -303,13 +565,20 @@ impl Chain {
                 return Err(DeltaError::new(&source.path, DeltaErrorKind::OtherBytes));
             }
         }
+        let mut signature = Signature {
+            addressing: self.summary().addressing,
+            block: self.summary().block_bytes,
+            digest: Some(self.summary().digest.clone()),
+            images: BTreeMap::new(),
+        };
         for n in 0..self.summary().images.len() {
             let name = self.summary().images[n].name.clone();
             let Some(source) = source else {
-                self.content(n, &mut |bytes| {
+                let hashes = self.content(n, &mut |bytes| {
                     progress(bytes.len() as u64);
                     Ok(())
                 })?;
+                signature.images.insert(name, self.signature_of(n, hashes));
                 continue;
             };
             let differs = || DeltaError::new(&source.path.join(&name), DeltaErrorKind::OtherBytes);
@@ -320,7 +589,7 @@ impl Chain {
                 .find(|f| f.name == name && f.mode == mode)
                 .ok_or_else(differs)?;
             let mut content = Content::open(file, self.summary().addressing)?.sequential();
-            self.content(n, &mut |bytes| {
+            let hashes = self.content(n, &mut |bytes| {
                 progress(bytes.len() as u64);
                 let mut there = vec![0; bytes.len()];
                 content.read_exact(&mut there).map_err(|_| differs())?;
@@ -337,8 +606,17 @@ impl Chain {
             {
                 return Err(differs());
             }
+            signature.images.insert(name, self.signature_of(n, hashes));
         }
-        Ok(())
+        Ok(signature)
+    }
+
+    fn signature_of(&self, n: usize, hashes: Vec<Hash>) -> ImageSignature {
+        ImageSignature::new(
+            self.files[0].file.layout(n),
+            self.summary().block_bytes,
+            hashes,
+        )
     }
 
     fn strange(&self, name: &str) -> DeltaError {
@@ -346,38 +624,14 @@ impl Chain {
     }
 }
 
-/// Hashes the blocks of these lengths with which a buffer ends.
-fn hash_last(buffer: &[u8], lengths: &mut Vec<usize>, hashes: &mut Vec<Hash>) {
-    let bytes: usize = lengths.iter().sum();
-    let mut rest = &buffer[buffer.len() - bytes..];
-    let blocks = lengths.drain(..).map(|length| {
-        let (block, after) = rest.split_at(length);
-        rest = after;
-        block
+/// Bytes of packets that are kept at a time, at most.
+fn packets_at_most(files: &[Link]) -> u64 {
+    let longest = files.iter().map(|link| {
+        let packets = (0..link.file.packets()).map(|n| link.file.packet_bytes(n));
+        packets.max().unwrap_or(0)
     });
-    hash_all(blocks, hashes);
-}
-
-/// Adds the next bytes of a frame to the buffer, and hands it on when it is full.
-fn take_frame(
-    frame: &mut Unpacker<'_>,
-    bytes: u64,
-    buffer: &mut Vec<u8>,
-    to: &mut dyn FnMut(&[u8]) -> Result<(), DeltaError>,
-) -> Result<(), DeltaError> {
-    let mut left = bytes;
-    while left > 0 {
-        let now = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE);
-        let from = buffer.len();
-        buffer.resize(from + now, 0);
-        frame.take(&mut buffer[from..])?;
-        left -= now as u64;
-        if buffer.len() >= PIECE {
-            to(buffer)?;
-            buffer.clear();
-        }
-    }
-    Ok(())
+    let all = longest.fold(0, |sum: u64, bytes| sum.saturating_add(bytes));
+    KEPT.max(all)
 }
 
 /// The path of a name below a directory; none if it leads out of it.
@@ -390,46 +644,69 @@ fn inside(dir: &Path, name: &str) -> Option<PathBuf> {
 }
 
 impl Packets {
-    /// Reads the `n`th stored block of a file, the `at`th of a chain.
-    fn read(
+    /// Unpacks what is not kept, by all cores; everything that is asked for is kept then.
+    fn unpack(
         &mut self,
-        file: &StateFile,
-        at: usize,
-        n: u32,
-        to: &mut [u8],
+        files: &[Link],
+        wanted: &BTreeSet<(usize, usize)>,
     ) -> Result<(), DeltaError> {
-        let (packet, within, bytes) = file.place(n);
-        if bytes != to.len() {
-            return Err(DeltaError::damaged(
-                file.path(),
-                format!("the length of block {n}"),
-            ));
-        }
         self.clock += 1;
-        if !self.kept.contains_key(&(at, packet)) {
-            let unpacked = file.packet(packet)?;
-            self.make_room(unpacked.len());
-            self.bytes += unpacked.len();
-            self.kept.insert((at, packet), (self.clock, unpacked));
+        let mut missing = Vec::new();
+        let mut bytes = 0_u64;
+        for key in wanted {
+            match self.kept.get_mut(key) {
+                Some((used, _)) => *used = self.clock,
+                None => {
+                    bytes = bytes.saturating_add(files[key.0].file.packet_bytes(key.1));
+                    missing.push(*key);
+                }
+            }
         }
-        let (used, unpacked) = self.kept.get_mut(&(at, packet)).expect("put there above");
-        *used = self.clock;
-        to.copy_from_slice(&unpacked[within..within + bytes]);
+        self.make_room(bytes, packets_at_most(files));
+        let unpacked: Vec<Result<Vec<u8>, DeltaError>> = missing
+            .par_iter()
+            .map(|(at, packet)| files[*at].file.packet(*packet))
+            .collect();
+        for (key, packet) in missing.into_iter().zip(unpacked) {
+            let packet = packet?;
+            self.bytes += packet.len() as u64;
+            self.kept.insert(key, (self.clock, packet));
+        }
         Ok(())
     }
 
-    fn make_room(&mut self, bytes: usize) {
-        while self.bytes + bytes > KEPT {
-            let Some(oldest) = self
-                .kept
-                .iter()
-                .min_by_key(|(_, (used, _))| *used)
-                .map(|(key, _)| *key)
-            else {
+    /// Removes those that were used longest ago, but none that was asked for last.
+    fn make_room(&mut self, bytes: u64, most: u64) {
+        if self.bytes.saturating_add(bytes) <= most {
+            return;
+        }
+        let mut old: Vec<(u64, (usize, usize))> = self
+            .kept
+            .iter()
+            .filter(|(_, (used, _))| *used < self.clock)
+            .map(|(key, (used, _))| (*used, *key))
+            .collect();
+        old.sort_unstable();
+        for (_, key) in old {
+            if self.bytes.saturating_add(bytes) <= most {
                 return;
-            };
-            if let Some((_, packet)) = self.kept.remove(&oldest) {
-                self.bytes -= packet.len();
+            }
+            if let Some((_, packet)) = self.kept.remove(&key) {
+                self.bytes -= packet.len() as u64;
+            }
+        }
+    }
+
+    /// Puts a block together of its parts, whose packets are kept.
+    fn fill(&self, files: &[Link], parts: &[Part], block: &mut [u8]) {
+        block.fill(0);
+        for (number, (at, n)) in parts.iter().enumerate() {
+            let (packet, within, bytes) = files[*at].file.place(*n);
+            let part = &self.kept[&(*at, packet)].1[within..within + bytes];
+            if number == 0 {
+                block.copy_from_slice(part);
+            } else {
+                codec::xor(block, part);
             }
         }
     }

@@ -51,7 +51,7 @@ pub struct SeriesOptions {
     pub transform: Transform,
     /// Blocks that are compressed together (PaComp's Q); 0: all are one stream.
     pub packet_blocks: u32,
-    /// Whether a content that several blocks of a state have is stored once.
+    /// Whether a content that several blocks of a state have is stored once, and one that the base has at another place not again.
     pub once: bool,
 }
 
@@ -93,7 +93,10 @@ pub struct StateRecord {
     pub content_bytes: u64,
     /// Bytes of blocks that changed since the state that it is stored against; of a full one, all.
     pub changed_bytes: u64,
-    /// The same since the base of the moment and since the state before; none for the first.
+    /// Of these, bytes of blocks that the base has at another place: they are not stored again.
+    #[serde(default)]
+    pub moved_bytes: u64,
+    /// Bytes of blocks that changed since the base of the moment and since the state before; none for the first.
     pub volumes: Option<Volumes>,
     /// Length of its file, bytes.
     pub file_bytes: u64,
@@ -232,6 +235,7 @@ impl Series {
             let bytes = [
                 s.content_bytes,
                 s.changed_bytes,
+                s.moved_bytes,
                 s.file_bytes,
                 s.packet_bytes,
                 s.signature_bytes,
@@ -422,6 +426,7 @@ impl Series {
             taken_s: source.taken_s,
             content_bytes: summary.images.iter().map(|i| i.bytes).sum(),
             changed_bytes: summary.images.iter().map(|i| i.changed_bytes).sum(),
+            moved_bytes: summary.images.iter().map(|i| i.moved_bytes).sum(),
             volumes,
             file_bytes: written.file_bytes,
             packet_bytes: written.packet_bytes,

@@ -6,7 +6,7 @@ use crate::{
     file::wire,
     frame,
     hash::{Hash, hash_all},
-    layout::{Addressing, Block, BlockSize, Extent, Layout, Numbers},
+    layout::{Addressing, Block, BlockSize, Extent, Finder, Layout, Numbers},
     source::Source,
 };
 use cvc_image::Image;
@@ -21,6 +21,8 @@ pub struct Signature {
     pub addressing: Addressing,
     /// Their size.
     pub block: BlockSize,
+    /// Digest of the state: of the names, permissions and digests of all its files, and of its links. None in files of older versions.
+    pub digest: Option<String>,
     /// One for each file, by its name.
     pub images: BTreeMap<String, ImageSignature>,
 }
@@ -35,10 +37,13 @@ pub struct ImageSignature {
 
 impl ImageSignature {
     pub(crate) fn new(layout: &Layout, block: BlockSize, hashes: Vec<Hash>) -> Self {
-        Self {
-            numbers: Numbers::of(layout, block),
-            hashes,
-        }
+        let mut numbers = Numbers::of(layout, block);
+        // where it is in the file is of no interest any more
+        numbers
+            .0
+            .iter_mut()
+            .for_each(|(extent, _)| extent.offset = 0);
+        Self { numbers, hashes }
     }
 
     /// Number of blocks.
@@ -52,10 +57,17 @@ impl ImageSignature {
         &self.hashes
     }
 
-    /// The hash of the block with this address and length, if there is one.
-    pub(crate) fn find(&self, block: &Block, size: BlockSize) -> Option<Hash> {
-        let number = self.numbers.find(block, size)?;
-        self.hashes.get(usize::try_from(number).ok()?).copied()
+    /// Finds hashes of blocks, one after the other.
+    pub(crate) fn finder(&self, size: BlockSize) -> HashFinder<'_> {
+        HashFinder {
+            finder: Finder::new(&self.numbers, size),
+            hashes: &self.hashes,
+        }
+    }
+
+    /// Whether there is a block with this address and length.
+    pub(crate) fn has(&self, block: &Block, size: BlockSize) -> bool {
+        self.numbers.find(block, size).is_some()
     }
 
     /// Each block with its hash, by ascending addresses.
@@ -68,6 +80,20 @@ impl ImageSignature {
                     Some((block, *self.hashes.get(usize::try_from(number).ok()?)?))
                 })
         })
+    }
+}
+
+/// Finds hashes of the blocks of a file.
+pub(crate) struct HashFinder<'a> {
+    finder: Finder<'a>,
+    hashes: &'a [Hash],
+}
+
+impl HashFinder<'_> {
+    /// The hash of the block with this address and length, if there is one.
+    pub fn find(&mut self, block: &Block) -> Option<Hash> {
+        let number = self.finder.find(block)?;
+        self.hashes.get(usize::try_from(number).ok()?).copied()
     }
 }
 
@@ -152,10 +178,19 @@ pub(crate) fn sign_all(
             ImageSignature::new(&content.layout, block, hashes),
         );
     }
+    let digest = digest_of_state(
+        source
+            .files
+            .iter()
+            .zip(&files)
+            .map(|(file, signed)| (file.name.as_str(), file.mode, signed.digest.as_str())),
+        &source.links,
+    );
     Ok(Signed {
         signature: Signature {
             addressing,
             block,
+            digest: Some(digest),
             images,
         },
         files,
@@ -178,18 +213,33 @@ pub(crate) fn digest(layout: &Layout, frame: Hash, hashes: &[Hash]) -> String {
     Hash::from(hasher.finalize()).to_string()
 }
 
+/// Digest of a state: of the names, permissions and digests of all its files, and of its links.
+fn digest_of_state<'a>(
+    files: impl Iterator<Item = (&'a str, u32, &'a str)>,
+    links: &[(String, String)],
+) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for (name, mode, digest) in files {
+        hasher.update(format!("{name}\0{mode:o}\0{digest}\0").as_bytes());
+    }
+    for (name, to) in links {
+        hasher.update(format!("{name}\0{to}\0").as_bytes());
+    }
+    Hash::from(hasher.finalize()).to_string()
+}
+
 /// Bytes of blocks of `new` that `old` does not have at the same place.
 #[must_use]
 pub fn changed_bytes(new: &Signature, old: &Signature) -> u64 {
     new.images
         .iter()
         .map(|(name, image)| {
-            let old = old.images.get(name);
+            let mut old = old.images.get(name).map(|old| old.finder(new.block));
             image
                 .each(new.block)
                 .filter(|(block, hash)| {
-                    old.and_then(|old| old.find(block, new.block))
-                        .is_none_or(|known| known != *hash)
+                    let known = old.as_mut().and_then(|old| old.find(block));
+                    known != Some(*hash)
                 })
                 .map(|(block, _)| u64::from(block.bytes))
                 .sum::<u64>()
@@ -202,6 +252,8 @@ pub fn changed_bytes(new: &Signature, old: &Signature) -> u64 {
 struct Head {
     addressing: Addressing,
     block_bytes: BlockSize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
     images: Vec<HeadImage>,
 }
 
@@ -234,6 +286,7 @@ impl Signature {
         let head = Head {
             addressing: self.addressing,
             block_bytes: self.block,
+            digest: self.digest.clone(),
             images: self
                 .images
                 .iter()
@@ -268,7 +321,7 @@ impl Signature {
     /// Where there is none, or it is damaged.
     pub fn read(path: &Path) -> Result<Self, DeltaError> {
         let bytes = std::fs::read(path).map_err(DeltaError::io(path, "read"))?;
-        let mut rest = wire::after_magic(path, &bytes, &MAGIC)?;
+        let (mut rest, _) = wire::after_magic(path, &bytes, &MAGIC)?;
         let damaged = |what| DeltaError::damaged(path, what);
         let head: Head = serde_json::from_slice(wire::take_section(path, &mut rest, "the head")?)
             .map_err(|_| damaged("the head"))?;
@@ -289,7 +342,6 @@ impl Signature {
                 .by_ref()
                 .take(usize::try_from(image.extents).unwrap_or(usize::MAX))
                 .map(|(start, bytes, first)| {
-                    // where it is in the file is of no interest any more
                     (
                         Extent {
                             offset: 0,
@@ -322,6 +374,7 @@ impl Signature {
         Ok(Self {
             addressing: head.addressing,
             block: head.block_bytes,
+            digest: head.digest,
             images,
         })
     }

@@ -4,12 +4,14 @@
 //! "cvcdelt", version                         8 bytes
 //! packets                                    each Q stored blocks, compressed
 //! tables: head (JSON), index of packets,     sections: length (8), checksum (16), bytes;
-//!         for each file its frame, extents,  the index, extents and references are
-//!         references, hashes of files        compressed with zstd
+//!         lengths of blocks,                 all but the head and frames are
+//!         for each file its frame, extents,  compressed with zstd
+//!         references, moved blocks
 //! where the tables begin, "cvcdelt", version 16 bytes
 //! ```
 //!
 //! All numbers are little-endian. Each packet and each table has a checksum, so that damage is found where it is, and everything else stays readable.
+//! Files of version 1 have no table of moved blocks, and no reference to any.
 
 mod read;
 pub mod wire;
@@ -25,7 +27,9 @@ use crate::{
 use serde::{Deserialize, Serialize};
 
 /// First and last bytes of a file; the last one is the version.
-const MAGIC: [u8; 8] = *b"cvcdelt\x01";
+const MAGIC: [u8; 8] = *b"cvcdelt\x02";
+/// The first version with references to blocks that the base has at another place.
+const WITH_MOVED: u8 = 2;
 /// Bytes of an entry of the index: offset (8), compressed (8), uncompressed (8), checksum (16).
 const INDEX_ENTRY: usize = 40;
 
@@ -40,7 +44,12 @@ pub enum Reference {
     Stored(u32),
     /// The same, as exclusive or with the base's.
     Xored(u32),
+    /// From the base, at another place: the `n`th moved block of the file.
+    Moved(u32),
 }
+
+/// The code of all moved blocks: which one it is follows from the order.
+const MOVED: u32 = u32::MAX;
 
 impl Reference {
     fn code(self) -> u32 {
@@ -49,20 +58,26 @@ impl Reference {
             Self::Zero => 1,
             Self::Stored(n) => 2 + 2 * n,
             Self::Xored(n) => 3 + 2 * n,
+            Self::Moved(_) => MOVED,
         }
     }
 
-    fn of(code: u32) -> Self {
+    /// `moved`: moved blocks before it.
+    fn of(code: u32, moved: &mut u32) -> Self {
         match code {
             0 => Self::Base,
             1 => Self::Zero,
+            MOVED => {
+                *moved += 1;
+                Self::Moved(*moved - 1)
+            }
             n if n % 2 == 0 => Self::Stored((n - 2) / 2),
             n => Self::Xored((n - 3) / 2),
         }
     }
 }
 
-/// Most blocks that a file can store, by its references.
+/// Most blocks that a file can store: their codes end below that of moved blocks.
 pub const MAX_STORED: u32 = (u32::MAX - 3) / 2;
 
 /// What a state is, and how it is stored.
@@ -118,8 +133,11 @@ pub struct ImageEntry {
     pub digest: String,
     /// Number of blocks.
     pub blocks: u64,
-    /// Bytes of blocks that differ from the base's (of a full state: all).
+    /// Bytes of blocks that differ from the base's at the same place (of a full state: all).
     pub changed_bytes: u64,
+    /// Of these, bytes of blocks that the base has at another place: they are not stored again.
+    #[serde(default)]
+    pub moved_bytes: u64,
     /// Bytes outside of blocks: headers of an image.
     pub frame_bytes: u64,
 }

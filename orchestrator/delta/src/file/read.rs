@@ -1,6 +1,6 @@
 //! Reads the file of a state.
 
-use super::{INDEX_ENTRY, MAGIC, Reference, Summary, wire};
+use super::{INDEX_ENTRY, MAGIC, Reference, Summary, WITH_MOVED, wire};
 use crate::{
     codec::{self, Transform},
     error::{DeltaError, DeltaErrorKind},
@@ -45,6 +45,8 @@ struct Tables {
     layout: Layout,
     frame: Vec<u8>,
     references: Vec<Reference>,
+    /// Numbers of moved blocks among all blocks of the base.
+    moved: Vec<u64>,
 }
 
 impl StateFile {
@@ -70,7 +72,7 @@ impl StateFile {
         if file_bytes < MAGIC.len() as u64 + TRAILER {
             return Err(cut());
         }
-        wire::after_magic(path, &read(0, 8)?, &MAGIC)?;
+        let (_, version) = wire::after_magic(path, &read(0, 8)?, &MAGIC)?;
         let trailer = read(file_bytes - TRAILER, TRAILER)?;
         if trailer[8..15] != MAGIC[..7] {
             return Err(cut());
@@ -104,6 +106,22 @@ impl StateFile {
             let frame = table("the frame")?.to_vec();
             let extents = wire::expand(path, table("the extents")?)?;
             let references = wire::expand(path, table("the references")?)?;
+            let moved = if version >= WITH_MOVED {
+                wire::expand(path, table("the moved blocks")?)?
+            } else {
+                Vec::new()
+            };
+            let mut expected = 0_u64;
+            let moved: Vec<u64> = moved
+                .as_chunks::<8>()
+                .0
+                .iter()
+                .map(|jump| {
+                    let place = expected.wrapping_add(u64::from_le_bytes(*jump));
+                    expected = place.wrapping_add(1);
+                    place
+                })
+                .collect();
             let number = |e: &[u8], n: usize| {
                 u64::from_le_bytes(e[n * 8..n * 8 + 8].try_into().expect("eight bytes"))
             };
@@ -119,20 +137,22 @@ impl StateFile {
                     .collect(),
             };
             layout.check(path)?;
+            let mut moves = 0;
             let references: Vec<Reference> = references
                 .as_chunks::<4>()
                 .0
                 .iter()
-                .map(|code| Reference::of(u32::from_le_bytes(*code)))
+                .map(|code| Reference::of(u32::from_le_bytes(*code), &mut moves))
                 .collect();
             let is_known = |reference: &Reference| match reference {
-                Reference::Base => summary.base.is_some(),
+                Reference::Base | Reference::Moved(_) => summary.base.is_some(),
                 Reference::Zero => true,
                 Reference::Stored(n) => *n < summary.stored_blocks,
                 Reference::Xored(n) => *n < summary.stored_blocks && summary.base.is_some(),
             };
             if references.len() as u64 != layout.blocks(summary.block_bytes)
                 || entry.blocks != references.len() as u64
+                || moves as usize != moved.len()
                 || !references.iter().all(is_known)
             {
                 return Err(DeltaError::damaged(
@@ -144,6 +164,7 @@ impl StateFile {
                 layout,
                 frame,
                 references,
+                moved,
             });
         }
         Ok(Self {
@@ -191,6 +212,15 @@ impl StateFile {
 
     pub(crate) fn references(&self, image: usize) -> &[Reference] {
         &self.images[image].references
+    }
+
+    pub(crate) fn moved(&self, image: usize) -> &[u64] {
+        &self.images[image].moved
+    }
+
+    /// Length of a packet, unpacked, bytes.
+    pub(crate) fn packet_bytes(&self, number: usize) -> u64 {
+        self.packets[number].bytes
     }
 
     /// In which packet a stored block begins, and where in it.

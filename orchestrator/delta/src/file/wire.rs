@@ -38,12 +38,12 @@ pub fn take_section<'a>(
     Ok(section)
 }
 
-/// What follows the first bytes of a file, whose last one is the version.
+/// What follows the first bytes of a file, and the last one of these, the version.
 pub fn after_magic<'a>(
     path: &Path,
     bytes: &'a [u8],
     magic: &[u8; 8],
-) -> Result<&'a [u8], DeltaError> {
+) -> Result<(&'a [u8], u8), DeltaError> {
     let ours = |why| DeltaError::new(path, DeltaErrorKind::NotOurs(why));
     let (found, rest) = bytes.split_at_checked(8).ok_or_else(|| ours("too short"))?;
     if found[..7] != magic[..7] {
@@ -58,7 +58,7 @@ pub fn after_magic<'a>(
             },
         ));
     }
-    Ok(rest)
+    Ok((rest, found[7]))
 }
 
 /// Compresses a table.

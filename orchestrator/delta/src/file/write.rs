@@ -136,12 +136,13 @@ impl StateWriter {
         Ok(())
     }
 
-    /// Adds the tables of the next file of the state.
+    /// Adds the tables of the next file of the state. `moved`: numbers of moved blocks among all blocks of the base.
     pub fn image(
         &mut self,
         layout: &Layout,
         frame: &[u8],
         references: &[Reference],
+        moved: &[u64],
     ) -> Result<(), DeltaError> {
         let mut extents = Vec::with_capacity(layout.extents.len() * 24);
         for extent in &layout.extents {
@@ -154,7 +155,17 @@ impl StateWriter {
             .flat_map(|r| r.code().to_le_bytes())
             .collect();
         wire::put_section(&mut self.tables, frame);
-        for table in [extents, references] {
+        // neighbours that moved together are neighbours still: mostly zeros
+        let mut expected = 0_u64;
+        let moved: Vec<u8> = moved
+            .iter()
+            .flat_map(|place| {
+                let jump = place.wrapping_sub(expected);
+                expected = place.wrapping_add(1);
+                jump.to_le_bytes()
+            })
+            .collect();
+        for table in [extents, references, moved] {
             let packed = wire::squeeze(&self.path, &table)?;
             wire::put_section(&mut self.tables, &packed);
         }
