@@ -1,12 +1,16 @@
 //! Deltas of checkpoints against what one would take instead, in one run: `cargo bench -p cvc-delta --bench peers`.
 //!
-//! - the last of the states against the one before, image by image: `xdelta3 -1` and by default, `zstd -1 --patch-from`; against `gzip -1` of the
-//!   images, `bsdiff` on the smallest one alone, for size;
-//! - all states as a series: against repositories of `restic` and `borg`: size, time to store, time to restore the last state;
-//! - hashing a state against `cat` of the same files, both from the cache.
+//! - `hashing`: hashing a state against reading the same files, with one thread and with all cores, from the cache and from the disk;
+//! - `deltas`: the last of the states against the one before, image by image: `xdelta3 -1` and by default, `zstd -1 --patch-from`; against `gzip -1` of the
+//!   images, `bsdiff` on the smallest one that changed alone, for size;
+//! - `ranks`: what a state in full stores of the images of all ranks, before compression;
+//! - `packets`: packets of blocks against all blocks as one stream: size, time to restore one block, and the whole state;
+//! - `series`: all states as a series, each with what changed and what is stored;
+//! - `repositories`: the same states in repositories of `restic` and `borg`: size, time to store, time to restore the last state.
 //!
 //! `CVC_DELTA_STATES` names the states in their order, directories with `:` between them; else some are synthesised. `CVC_DELTA_ROUNDS` says how
-//! often each is measured; medians are printed. What is not there is reported as skipped.
+//! often each is measured; medians are printed. `CVC_DELTA_PARTS` names parts, with `,` between them. What is not there is reported as skipped.
+//! Times with `sync` wait until what was written is on the disk, as the series does; those `in memory` are of a series in `/dev/shm`.
 
 #![expect(
     clippy::print_stdout,
@@ -27,10 +31,13 @@ mod common;
 #[allow(dead_code, reason = "the tests use the rest")]
 mod process;
 
-use cvc_delta::{Addressing, BlockSize, Method, Series, SeriesOptions, Source, sign};
+use cvc_delta::{Addressing, BlockSize, Codec, Method, Series, SeriesOptions, Source, SourceFile, sign};
 use process::{DATA, PAGE, Process};
+use rayon::prelude::*;
 use std::{
+    collections::BTreeMap,
     env, fs,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Instant,
@@ -193,6 +200,87 @@ fn over_pairs(
     })
 }
 
+/// A directory in memory, where nothing waits for a disk.
+fn in_memory() -> Option<tempfile::TempDir> {
+    tempfile::tempdir_in("/dev/shm").ok()
+}
+
+/// What a series of two states needs, medians.
+#[derive(Clone)]
+struct Own {
+    full_s: f64,
+    full_processor_s: f64,
+    full_bytes: u64,
+    delta_s: f64,
+    delta_processor_s: f64,
+    hash_s: f64,
+    bytes: u64,
+    changed: u64,
+    kept: u64,
+    restore_s: f64,
+}
+
+impl Own {
+    fn measure(
+        scratch: &Path,
+        old: &Path,
+        new: &Path,
+        pairs: &[(PathBuf, PathBuf)],
+        rounds: usize,
+    ) -> Self {
+        let options = SeriesOptions {
+            method: Method::Incremental,
+            ..SeriesOptions::default()
+        };
+        let (mut full, mut delta, mut hash, mut restore) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut full_processor_s, mut delta_processor_s) = (0.0, 0.0);
+        let mut last = None;
+        for round in 0..rounds {
+            let dir = scratch.join(format!("delta-{round}"));
+            let mut series = Series::create(&dir, options).unwrap();
+            let mut first = None;
+            let begin = processor_s();
+            full.push(seconds(|| first = Some(series.add(old, &|_| {}).unwrap())));
+            let middle = processor_s();
+            full_processor_s += (middle - begin) / rounds as f64;
+            let mut second = None;
+            delta.push(seconds(|| second = Some(series.add(new, &|_| {}).unwrap())));
+            delta_processor_s += (processor_s() - middle) / rounds as f64;
+            hash.push(second.as_ref().unwrap().hash_s);
+            let back = scratch.join("back");
+            restore.push(seconds(|| series.restore(2, &back, &|_| {}).unwrap()));
+            for (_, file) in pairs {
+                let restored = back.join(file.file_name().unwrap());
+                assert!(fs::read(file).unwrap() == fs::read(restored).unwrap());
+            }
+            fs::remove_dir_all(&back).unwrap();
+            fs::remove_dir_all(&dir).unwrap();
+            last = first.zip(second);
+        }
+        let (first, second) = last.unwrap();
+        Self {
+            full_s: median(full),
+            full_processor_s,
+            full_bytes: first.file_bytes,
+            delta_s: median(delta),
+            delta_processor_s,
+            hash_s: median(hash),
+            bytes: second.file_bytes,
+            changed: second.changed_bytes,
+            kept: first.signature_bytes,
+            restore_s: median(restore),
+        }
+    }
+
+    fn tell(&self, how: &str) {
+        println!(
+            "{how}: in full {:.3} s; delta {:.3} s, of it {:.3} s to read and hash; restored in {:.3} s, and compared with the original",
+            self.full_s, self.delta_s, self.hash_s, self.restore_s
+        );
+    }
+}
+
 /// The last state against the one before it.
 fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
     let [.., old, new] = states else { return };
@@ -212,40 +300,8 @@ fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
         dir
     };
     let (old, new) = (only("old", |p| &p.0), only("new", |p| &p.1));
-    let options = SeriesOptions {
-        method: Method::Incremental,
-        ..SeriesOptions::default()
-    };
-    let (mut times, mut hash, mut bytes, mut kept, mut changed) = (Vec::new(), Vec::new(), 0, 0, 0);
-    let (mut full_s, mut full_bytes, mut restores) = (Vec::new(), 0, Vec::new());
-    let (mut full_processor_s, mut delta_processor_s) = (0.0, 0.0);
-    for round in 0..rounds {
-        let dir = scratch.join(format!("delta-{round}"));
-        let mut series = Series::create(&dir, options).unwrap();
-        let mut first = None;
-        let begin = processor_s();
-        full_s.push(seconds(|| first = Some(series.add(&old, &|_| {}).unwrap())));
-        full_bytes = first.as_ref().unwrap().file_bytes;
-        kept = first.unwrap().signature_bytes;
-        let middle = processor_s();
-        full_processor_s += (middle - begin) / rounds as f64;
-        let mut record = None;
-        times.push(seconds(|| {
-            record = Some(series.add(&new, &|_| {}).unwrap())
-        }));
-        delta_processor_s += (processor_s() - middle) / rounds as f64;
-        let record = record.unwrap();
-        (bytes, changed) = (record.file_bytes, record.changed_bytes);
-        hash.push(record.hash_s);
-        let back = scratch.join("back");
-        restores.push(seconds(|| series.restore(2, &back, &|_| {}).unwrap()));
-        for (_, file) in &pairs {
-            let restored = back.join(file.file_name().unwrap());
-            assert!(fs::read(file).unwrap() == fs::read(restored).unwrap());
-        }
-        fs::remove_dir_all(&back).unwrap();
-        fs::remove_dir_all(&dir).unwrap();
-    }
+    let on_disk = Own::measure(scratch, &old, &new, &pairs, rounds);
+    let (bytes, kept, changed) = (on_disk.bytes, on_disk.kept, on_disk.changed);
     println!(
         "{} images of {:.1} MiB, {:.2} MiB of pages changed",
         pairs.len(),
@@ -257,15 +313,34 @@ fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
         mib(kept),
         100.0 * kept as f64 / all as f64
     );
-    let restored = median(restores);
-    println!("restored and compared with the original: {restored:.3} s with sync");
-    let own = Needed {
-        name: "cvc, delta".into(),
-        took_s: median(times),
-        processor_s: delta_processor_s,
+    on_disk.tell("with sync");
+    let own = match in_memory() {
+        Some(memory) => {
+            let own = Own::measure(memory.path(), &old, &new, &pairs, rounds);
+            own.tell("in memory");
+            own
+        }
+        None => on_disk.clone(),
+    };
+    // peers do not wait until their files are on the disk
+    let full = Needed {
+        name: "cvc, in full, without sync".into(),
+        took_s: own.full_s,
+        processor_s: own.full_processor_s,
+        bytes: own.full_bytes,
+    };
+    let with_sync = Needed {
+        name: "cvc, delta, with sync".into(),
+        took_s: on_disk.delta_s,
+        processor_s: on_disk.delta_processor_s,
         bytes,
     };
-    println!("of it hashing: {:.3} s", median(hash));
+    let own = Needed {
+        name: "cvc, delta, without sync".into(),
+        took_s: own.delta_s,
+        processor_s: own.delta_processor_s,
+        bytes,
+    };
     let out = scratch.join("out");
     let mut peers = Vec::new();
     peers.extend(over_pairs(
@@ -297,12 +372,7 @@ fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
         },
     ));
     tell(&own, &peers);
-    let own = Needed {
-        name: "cvc, in full".into(),
-        took_s: median(full_s),
-        processor_s: full_processor_s,
-        bytes: full_bytes,
-    };
+    tell(&with_sync, &peers);
     let mut peers = Vec::new();
     peers.extend(over_pairs("gzip -1", 1, &pairs, &out, |_, new, out| {
         run("sh", &["-c", "gzip -1 < \"$0\" > \"$1\"", new, out], &[])
@@ -310,9 +380,12 @@ fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
     peers.extend(over_pairs("zstd -3 -T0", 1, &pairs, &out, |_, new, out| {
         run("zstd", &["-3", "-T0", "-q", "-f", new, "-o", out], &[])
     }));
-    tell(&own, &peers);
+    tell(&full, &peers);
+    let is_other =
+        |(old, new): &&(PathBuf, PathBuf)| fs::read(old).unwrap() != fs::read(new).unwrap();
     let smallest = pairs
         .iter()
+        .filter(is_other)
         .min_by_key(|(_, new)| bytes_below(new))
         .cloned();
     if let Some(pair) = smallest {
@@ -330,57 +403,186 @@ fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
     }
 }
 
-/// How fast a state is hashed, against reading it.
-fn hashing(states: &[PathBuf], rounds: usize) {
-    let source = Source::list(&states[states.len() - 1]).unwrap();
-    let paths: Vec<&str> = source
-        .files
-        .iter()
-        .map(|f| f.path.to_str().unwrap())
-        .collect();
-    let (mut own, mut cat, mut hash_s) = (Vec::new(), Vec::new(), 0.0);
-    // the first one fills the cache
-    for _ in 0..=rounds {
-        let before = processor_s();
-        own.push(seconds(|| {
-            sign(&source, Addressing::Address, BlockSize::PAGE, &|_| {}).unwrap();
-        }));
-        hash_s += processor_s() - before;
-        // into a pipe: /dev/null would not even be given the bytes
-        let script = "cat \"$@\" | cat > /dev/null";
-        let mut args = vec!["-c", script, "sh"];
-        args.extend(&paths);
-        cat.extend(run("sh", &args, &[]));
-    }
-    let mut reads = Vec::new();
-    let before = processor_s();
-    for _ in 0..=rounds {
-        reads.push(seconds(|| {
-            let mut buffer = vec![0; 1 << 20];
-            for path in &paths {
-                let mut file = fs::File::open(path).unwrap();
-                while std::io::Read::read(&mut file, &mut buffer).unwrap() > 0 {}
-            }
-        }));
-    }
-    let read_s = processor_s() - before;
-    println!(
-        "hashing takes {:.1} times the processor time of reading alone",
-        hash_s / read_s.max(0.01)
-    );
-    let rate = |times: Vec<f64>| mib(source.bytes()) / median(times);
-    let (own, reads) = (rate(own), rate(reads));
-    println!(
-        "hashing: {own:.0} MiB/s; reading from the cache with one thread: {reads:.0} MiB/s ({:.0} %)",
-        100.0 * own / reads
-    );
-    if !cat.is_empty() {
-        let cat = rate(cat);
-        println!("cat to a pipe: {cat:.0} MiB/s ({:.0} %)", 100.0 * own / cat);
+/// Bytes that a thread reads at a time.
+const PIECE: u64 = 1 << 20;
+
+/// Reads files, pieces at a time, by as many threads as there are in the pool; each into a buffer of its own.
+fn read(source: &Source) {
+    for file in &source.files {
+        let opened = fs::File::open(&file.path).unwrap();
+        (0..file.bytes.div_ceil(PIECE))
+            .into_par_iter()
+            .for_each_init(
+                || vec![0; PIECE as usize],
+                |buffer, n| {
+                    let bytes = (file.bytes - n * PIECE).min(PIECE) as usize;
+                    opened
+                        .read_exact_at(&mut buffer[..bytes], n * PIECE)
+                        .unwrap();
+                },
+            );
     }
 }
 
-/// All states as a series, against repositories.
+/// Takes files out of the cache of the system; none if that does not work.
+fn forget(source: &Source) -> Option<()> {
+    for file in &source.files {
+        let from = format!("if={}", file.path.display());
+        run("dd", &[&from, "iflag=nocache", "count=0"], &[])?;
+    }
+    Some(())
+}
+
+/// How fast a state is hashed, against reading the same files.
+fn hashing(states: &[PathBuf], rounds: usize) {
+    let source = Source::list(&states[states.len() - 1]).unwrap();
+    let hash = || {
+        sign(&source, Addressing::Address, BlockSize::PAGE, &|_| {}).unwrap();
+    };
+    let alone = rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .build()
+        .unwrap();
+    let rate = |times: Vec<f64>| mib(source.bytes()) / median(times);
+    // the first one fills the cache; then they take turns, so that what else runs here meets both
+    read(&source);
+    let (mut own, mut all, mut one) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        own.push(seconds(hash));
+        all.push(seconds(|| read(&source)));
+        one.push(seconds(|| alone.install(|| read(&source))));
+    }
+    let (own, all, one) = (rate(own), rate(all), rate(one));
+    println!(
+        "from the cache: hashing {own:.0} MiB/s; reading alone {all:.0} MiB/s with all cores ({:.0} %), {one:.0} MiB/s with one thread ({:.0} %)",
+        100.0 * own / all,
+        100.0 * own / one
+    );
+    let (mut own, mut all) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        if forget(&source).is_none() {
+            eprintln!("skipped: reading from the disk: the cache cannot be emptied");
+            return;
+        }
+        own.push(seconds(hash));
+        forget(&source);
+        all.push(seconds(|| read(&source)));
+    }
+    let (own, all) = (rate(own), rate(all));
+    println!(
+        "from the disk: hashing {own:.0} MiB/s; reading alone {all:.0} MiB/s with all cores ({:.0} %)",
+        100.0 * own / all
+    );
+}
+
+/// What a state in full stores of the images of all ranks.
+fn ranks(states: &[PathBuf], scratch: &Path) {
+    let source = Source::list(&states[0]).unwrap();
+    // ranks are the most images with the same program, launchers are others
+    let program = |name: &str| name.rsplit_once('_').map(|(program, _)| program.to_owned());
+    let mut by_program: BTreeMap<String, Vec<&SourceFile>> = BTreeMap::new();
+    for file in source.files.iter().filter(|f| f.name.ends_with(".dmtcp")) {
+        by_program
+            .entry(program(&file.name).unwrap_or_default())
+            .or_default()
+            .push(file);
+    }
+    let Some(images) = by_program.into_values().max_by_key(Vec::len) else {
+        return;
+    };
+    let dir = scratch.join("ranks");
+    fs::create_dir(&dir).unwrap();
+    for file in &images {
+        let to = dir.join(&file.name);
+        if fs::hard_link(&file.path, &to).is_err() {
+            fs::copy(&file.path, &to).unwrap();
+        }
+    }
+    let options = SeriesOptions {
+        codec: Codec::None,
+        ..SeriesOptions::default()
+    };
+    let place = scratch.join("of-ranks");
+    let record = Series::create(&place, options)
+        .unwrap()
+        .add(&dir, &|_| {})
+        .unwrap();
+    println!(
+        "{} images of ranks, {:.1} MiB together: in full {:.1} MiB before compression, {:.1} % of their sum",
+        images.len(),
+        mib(record.content_bytes),
+        mib(record.file_bytes),
+        100.0 * record.file_bytes as f64 / record.content_bytes as f64
+    );
+    fs::remove_dir_all(&place).unwrap();
+}
+
+/// Packets of blocks against one stream: the last state in full.
+fn packets(states: &[PathBuf], scratch: &Path, rounds: usize) {
+    let memory = in_memory();
+    let scratch = memory.as_ref().map_or(scratch, tempfile::TempDir::path);
+    let state = &states[states.len() - 1];
+    let source = Source::list(state).unwrap();
+    let longest = source.files.iter().max_by_key(|f| f.bytes).unwrap();
+    for codec in [Codec::Zstd, Codec::Gzip, Codec::Lz4] {
+        let mut needed = Vec::new();
+        for packet_blocks in [SeriesOptions::default().packet_blocks, 0] {
+            let dir = scratch.join("packets");
+            let options = SeriesOptions {
+                codec,
+                packet_blocks,
+                ..SeriesOptions::default()
+            };
+            let mut series = Series::create(&dir, options).unwrap();
+            let record = series.add(state, &|_| {}).unwrap();
+            let (mut block, mut whole) = (Vec::new(), Vec::new());
+            for round in 0..rounds {
+                // blocks from all over the file
+                let at = longest.bytes / (rounds as u64 + 1) * (round as u64 + 1);
+                let at = at / 4096 * 4096;
+                let mut read = Vec::new();
+                block.push(seconds(|| {
+                    let mut chain = Series::open(&dir).unwrap().chain(1).unwrap();
+                    chain
+                        .read(&longest.name, at..at + 4096, &mut |bytes| {
+                            read.extend_from_slice(bytes);
+                            Ok(())
+                        })
+                        .unwrap();
+                }));
+                let mut original = vec![0; read.len()];
+                let file = fs::File::open(&longest.path).unwrap();
+                file.read_exact_at(&mut original, at).unwrap();
+                assert!(read == original && read.len() == 4096);
+                let back = scratch.join("back");
+                whole.push(seconds(|| series.restore(1, &back, &|_| {}).unwrap()));
+                fs::remove_dir_all(&back).unwrap();
+            }
+            fs::remove_dir_all(&dir).unwrap();
+            needed.push((record.file_bytes, median(block), median(whole)));
+        }
+        let [
+            (bytes, block, whole),
+            (stream_bytes, stream_block, stream_whole),
+        ] = needed[..]
+        else {
+            return;
+        };
+        println!(
+            "{}: packets {:.2} MiB, stream {:.2} MiB: {:+.1} %; a block {:.1} ms against {:.1} ms: {:.1} times faster; all {whole:.3} s against {stream_whole:.3} s: {:.2} of the time",
+            codec.as_str(),
+            mib(bytes),
+            mib(stream_bytes),
+            100.0 * (bytes as f64 / stream_bytes as f64 - 1.0),
+            1000.0 * block,
+            1000.0 * stream_block,
+            stream_block / block,
+            whole / stream_whole
+        );
+    }
+}
+
+/// All states as a series.
 fn series(states: &[PathBuf], scratch: &Path) {
     let all: u64 = states.iter().map(|state| bytes_below(state)).sum();
     println!("{} states of {:.0} MiB together:", states.len(), mib(all));
@@ -396,6 +598,16 @@ fn series(states: &[PathBuf], scratch: &Path) {
                 series.add(state, &|_| {}).unwrap();
             }
         });
+        for record in series.states() {
+            println!(
+                "  state {}: {:.1} MiB, changed {:.2} MiB, of it elsewhere in the base {:.2} MiB, stored {:.2} MiB",
+                record.state,
+                mib(record.content_bytes),
+                mib(record.changed_bytes),
+                mib(record.moved_bytes),
+                mib(record.file_bytes)
+            );
+        }
         let size = bytes_below(&dir);
         let back = scratch.join("back");
         let last = series.states().last().unwrap().state;
@@ -408,6 +620,10 @@ fn series(states: &[PathBuf], scratch: &Path) {
         fs::remove_dir_all(&back).unwrap();
         fs::remove_dir_all(&dir).unwrap();
     }
+}
+
+/// All states in repositories of others.
+fn repositories(states: &[PathBuf], scratch: &Path) {
     let repository = scratch.join("repository");
     let place = repository.to_str().unwrap();
     let back = scratch.join("back");
@@ -463,7 +679,24 @@ fn main() {
     let scratch = tempfile::tempdir().unwrap();
     let states = states(scratch.path());
     assert!(states.len() >= 2, "two states or more");
-    hashing(&states, rounds);
-    deltas(&states, scratch.path(), rounds);
-    series(&states, scratch.path());
+    let parts = env::var("CVC_DELTA_PARTS").unwrap_or_default();
+    let is_asked = |part: &str| parts.is_empty() || parts.split(',').any(|p| p == part);
+    if is_asked("hashing") {
+        hashing(&states, rounds);
+    }
+    if is_asked("deltas") {
+        deltas(&states, scratch.path(), rounds);
+    }
+    if is_asked("ranks") {
+        ranks(&states, scratch.path());
+    }
+    if is_asked("packets") {
+        packets(&states, scratch.path(), rounds);
+    }
+    if is_asked("series") {
+        series(&states, scratch.path());
+    }
+    if is_asked("repositories") {
+        repositories(&states, scratch.path());
+    }
 }

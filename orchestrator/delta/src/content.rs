@@ -18,6 +18,10 @@ use std::{
 const WINDOW: u64 = 16 << 20;
 /// Bytes that one core reads at a time.
 const PIECE: usize = 1 << 20;
+/// Blocks that one core works on at a time.
+const TOGETHER: usize = 64;
+/// Bytes that one core reads and works on at a time: they fit into its cache.
+const STRETCH: usize = 256 << 10;
 
 /// A file of a state that was opened.
 pub struct Content {
@@ -65,6 +69,62 @@ impl Window<'_> {
 
     fn place(&self, offset: u64) -> usize {
         usize::try_from(offset - self.offset).expect("within a window")
+    }
+}
+
+/// A part of the content that one core works on.
+struct Stretch {
+    offset: u64,
+    bytes: usize,
+    /// All in it, whole.
+    blocks: Vec<Block>,
+}
+
+/// Cuts a content into stretches.
+struct Stretches<'a> {
+    blocks: std::iter::Peekable<Box<dyn Iterator<Item = Block> + 'a>>,
+    at: u64,
+    end: u64,
+}
+
+impl<'a> Stretches<'a> {
+    fn new(layout: &'a Layout, size: BlockSize) -> Self {
+        let blocks = layout.extents.iter().flat_map(move |e| e.cut(size));
+        let blocks: Box<dyn Iterator<Item = Block> + 'a> = Box::new(blocks);
+        Self {
+            blocks: blocks.peekable(),
+            at: 0,
+            end: layout.bytes,
+        }
+    }
+
+    /// The next ones, about so many bytes together.
+    fn take(&mut self, bytes: u64) -> Vec<Stretch> {
+        let end = self.at.saturating_add(bytes).min(self.end);
+        let mut taken = Vec::new();
+        while self.at < end {
+            let offset = self.at;
+            let full = offset + STRETCH as u64;
+            let mut blocks = Vec::with_capacity(TOGETHER);
+            // a block that is longer than a stretch is one; so is a part of a frame
+            while let Some(block) = self.blocks.next_if(|block| {
+                let is_first = blocks.is_empty() && block.offset == offset;
+                is_first || block.offset + u64::from(block.bytes) <= full
+            }) {
+                self.at = block.offset + u64::from(block.bytes);
+                blocks.push(block);
+            }
+            let next = self.blocks.peek().map_or(self.end, |block| block.offset);
+            if self.at < next {
+                self.at = next.min(full.max(self.at));
+            }
+            taken.push(Stretch {
+                offset,
+                bytes: usize::try_from(self.at - offset).expect("a stretch or a block"),
+                blocks,
+            });
+        }
+        taken
     }
 }
 
@@ -192,6 +252,78 @@ impl Content {
             Reader::Gzip(stream) => stream.read_exact(buffer),
         };
         read.map_err(|error| cannot_read(path, error))
+    }
+
+    /// Reads the whole content once, hands on what lies between the blocks in the order of the file, and returns what `of` makes of the blocks in
+    /// theirs. `progress` is told bytes that were read.
+    ///
+    /// A core works on what it has just read, while that is in its cache; what lies between is handed on while the next stretch is read.
+    pub fn map_blocks<T: Send>(
+        &mut self,
+        path: &Path,
+        size: BlockSize,
+        of: impl Fn(&[&[u8]], &mut Vec<T>) + Sync,
+        mut between: impl FnMut(&[u8]) -> Result<(), DeltaError> + Send,
+        progress: &dyn Fn(u64),
+    ) -> Result<Vec<T>, DeltaError> {
+        let mut made = Vec::with_capacity(usize::try_from(self.layout.blocks(size)).unwrap_or(0));
+        let Reader::Plain(file) = &self.reader else {
+            self.windows(path, size, |window| {
+                made.par_extend(window.blocks.par_chunks(TOGETHER).flat_map_iter(|blocks| {
+                    let blocks: Vec<&[u8]> = blocks.iter().map(|b| window.of(b)).collect();
+                    let mut made = Vec::with_capacity(blocks.len());
+                    of(&blocks, &mut made);
+                    made
+                }));
+                window.between().try_for_each(&mut between)?;
+                progress(window.bytes.len() as u64);
+                Ok(())
+            })?;
+            return Ok(made);
+        };
+        let mut stretches = Stretches::new(&self.layout, size);
+        let read = |stretches: &[Stretch]| -> Vec<io::Result<(Vec<T>, Vec<u8>)>> {
+            stretches
+                .par_iter()
+                .map_init(Vec::new, |buffer: &mut Vec<u8>, stretch| {
+                    buffer.resize(stretch.bytes, 0);
+                    file.read_exact_at(buffer, stretch.offset)?;
+                    let window = Window {
+                        offset: stretch.offset,
+                        bytes: buffer,
+                        blocks: &stretch.blocks,
+                    };
+                    let blocks: Vec<&[u8]> = stretch.blocks.iter().map(|b| window.of(b)).collect();
+                    let mut made = Vec::with_capacity(blocks.len());
+                    of(&blocks, &mut made);
+                    let mut frame = Vec::new();
+                    window
+                        .between()
+                        .for_each(|bytes| frame.extend_from_slice(bytes));
+                    Ok((made, frame))
+                })
+                .collect()
+        };
+        let mut frames: Vec<Vec<u8>> = Vec::new();
+        loop {
+            let next = stretches.take(WINDOW);
+            let bytes: usize = next.iter().map(|s| s.bytes).sum();
+            let before = std::mem::take(&mut frames);
+            let (now, handed) = rayon::join(
+                || read(&next),
+                || before.iter().try_for_each(|bytes| between(bytes)),
+            );
+            handed?;
+            for stretch in now {
+                let (own, frame) = stretch.map_err(|error| cannot_read(path, error))?;
+                made.extend(own);
+                frames.push(frame);
+            }
+            if next.is_empty() {
+                return Ok(made);
+            }
+            progress(bytes as u64);
+        }
     }
 
     /// Hands on some blocks, given by ascending offsets, and reads no others if it can.

@@ -91,6 +91,12 @@ pub enum DeltaErrorKind {
         /// The state that cannot be restored.
         state: u32,
     },
+    /// The hashes of a state are not there.
+    #[error("missing: the next state is compared with it")]
+    MissingHashes,
+    /// A file of hashes belongs to another state than its name says.
+    #[error("the hashes of another state")]
+    OtherHashes,
     /// A base with another content than the delta was made against.
     #[error(
         "not the base of {of}: that was made against a state with the digest {expected}, and this one has {found}"
@@ -153,6 +159,17 @@ impl DeltaError {
         move |error| Self::new(path, DeltaErrorKind::Io { verb, error })
     }
 
+    /// Whether hashes are missing, damaged or of another state: they can be made again from what is stored.
+    pub(crate) fn is_of_hashes(&self) -> bool {
+        matches!(
+            self.kind,
+            DeltaErrorKind::MissingHashes
+                | DeltaErrorKind::OtherHashes
+                | DeltaErrorKind::NotOurs(_)
+                | DeltaErrorKind::Damaged { .. }
+        )
+    }
+
     pub(crate) fn damaged(path: &Path, part: impl Into<String>) -> Self {
         Self::new(path, DeltaErrorKind::Damaged { part: part.into() })
     }
@@ -178,6 +195,12 @@ impl DeltaError {
             }
             DeltaErrorKind::MissingLink { .. } => {
                 "bring the file back from a copy; states that do not need it can still be restored"
+            }
+            DeltaErrorKind::MissingHashes | DeltaErrorKind::OtherHashes => {
+                "`cvc delta verify` makes the hashes again from what is stored"
+            }
+            DeltaErrorKind::NoFile { .. } => {
+                "`cvc delta show` with the file of the state lists its files"
             }
             DeltaErrorKind::WrongBase { .. } => {
                 "files of two series were mixed: bring the right one back"

@@ -33,6 +33,6 @@ pub use layout::{Addressing, BlockSize, MAX_BLOCK_BYTES, MIN_BLOCK_BYTES};
 pub use matrix::{Choice, Matrix};
 pub use method::{Method, Threshold, Volumes};
 pub use restore::Chain;
-pub use series::{Series, SeriesOptions, StateRecord, Verified};
+pub use series::{KeptHashes, Series, SeriesOptions, StateRecord, Verified};
 pub use signature::{ImageSignature, Signature, changed_bytes, sign};
 pub use source::{Source, SourceFile};

@@ -127,6 +127,21 @@ pub struct Verified {
     pub files: usize,
     /// Bytes that were restored and checked.
     pub bytes: u64,
+    /// Its hashes.
+    pub hashes: KeptHashes,
+}
+
+/// What became of the hashes that the next state is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeptHashes {
+    /// No state will be compared with this one.
+    Unneeded,
+    /// They are those of the state.
+    Whole,
+    /// They were missing, damaged or of another state, as is said, and were made again from the stored state.
+    MadeAgain(String),
+    /// They are missing, damaged or of another state, and could not be written: what was wrong, and why not. The next state tries again.
+    Wrong(String, String),
 }
 
 /// A series, opened.
@@ -134,6 +149,8 @@ pub struct Verified {
 pub struct Series {
     dir: PathBuf,
     manifest: Manifest,
+    /// States whose hashes were made again, with what was wrong with them.
+    made_again: Vec<(u32, String)>,
 }
 
 /// Keeps others from changing a series.
@@ -187,6 +204,7 @@ impl Series {
                 options,
                 states: Vec::new(),
             },
+            made_again: Vec::new(),
         };
         series.save()?;
         Ok(series)
@@ -255,6 +273,7 @@ impl Series {
         Ok(Self {
             dir: dir.to_owned(),
             manifest,
+            made_again: Vec::new(),
         })
     }
 
@@ -308,9 +327,15 @@ impl Series {
     pub fn kept_hashes_bytes(&self) -> u64 {
         let states = self.manifest.states.iter();
         states
-            .filter(|s| self.signature_file(s.state).exists())
-            .map(|s| s.signature_bytes)
+            .filter_map(|s| fs::metadata(self.signature_file(s.state)).ok())
+            .map(|file| file.len())
             .sum()
+    }
+
+    /// States whose hashes [`Self::add`] made again from what is stored, because they were missing, damaged or of another state: which, and what was
+    /// wrong. They are told once.
+    pub fn take_made_again(&mut self) -> Vec<(u32, String)> {
+        std::mem::take(&mut self.made_again)
     }
 
     /// Removes what a program that was killed left: files that are half-written, and states and hashes that the manifest does not know. Nobody else
@@ -361,8 +386,9 @@ impl Series {
         } else {
             self.check_run(path, &signed)?;
             for base in [Base::Current, Base::Previous] {
-                if let Entry::Vacant(place) = kept.entry(self.state_of(base)) {
-                    place.insert(self.signature(base)?);
+                let state = self.state_of(base);
+                if let Entry::Vacant(place) = kept.entry(state) {
+                    place.insert(self.signature(state, progress)?);
                 }
             }
             let since = |base| changed_bytes(&signed.signature, &kept[&self.state_of(base)]);
@@ -377,7 +403,7 @@ impl Series {
         let old = match decision.against {
             Some(base) => Some(match kept.remove(&self.state_of(base)) {
                 Some(signature) => signature,
-                None => self.signature(base)?,
+                None => self.signature(self.state_of(base), progress)?,
             }),
             None => None,
         };
@@ -404,17 +430,16 @@ impl Series {
             once: options.once,
         };
         let file = format!("{number:04}.state");
-        let (summary, written) = make::make(
-            &self.dir.join(&file),
-            number,
-            &source,
-            &signed,
-            against,
-            settings,
-            progress,
-        )?;
-        let signature_bytes = self
-            .keep_signature(number, &signed.signature)
+        // the hashes reach the disk while blocks are compressed
+        let (made, kept) = std::thread::scope(|scope| {
+            let kept = scope.spawn(|| self.keep_signature(number, &signed.signature));
+            let path = self.dir.join(&file);
+            let made = make::make(&path, number, &source, &signed, against, settings, progress);
+            (made, kept.join())
+        });
+        let kept = kept.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let ((summary, written), signature_bytes) = made
+            .and_then(|made| Ok((made, kept?)))
             .inspect_err(|_| self.forget_state(number))?;
         let record = StateRecord {
             state: number,
@@ -453,11 +478,10 @@ impl Series {
     }
 
     /// Refuses a state of which no image is of a process that the series knows.
-    fn check_run(&self, path: &Path, signed: &crate::signature::Signed) -> Result<(), DeltaError> {
+    fn check_run(&self, new: &Path, signed: &crate::signature::Signed) -> Result<(), DeltaError> {
         let last = self.manifest.states.last().map_or(1, |s| s.state);
-        let known = self.open_file(last, last)?;
-        let known: Vec<String> = known
-            .summary()
+        let path = self.path_of(last, last)?;
+        let known: Vec<String> = StateFile::read_summary(&path)?
             .images
             .iter()
             .filter_map(|i| i.unique_pid.clone())
@@ -471,7 +495,7 @@ impl Series {
             return Ok(());
         }
         Err(DeltaError::new(
-            path,
+            new,
             DeltaErrorKind::OtherRun {
                 found: found.join(", "),
                 known: known.join(", "),
@@ -492,9 +516,14 @@ impl Series {
             .map_err(DeltaError::io(&path, "read"))
     }
 
+    /// States that a later one may be compared with.
+    fn compared(&self) -> [u32; 3] {
+        [Base::First, Base::Current, Base::Previous].map(|base| self.state_of(base))
+    }
+
     /// Removes hashes that no later state is compared with.
     fn forget_signatures(&self) -> Result<(), DeltaError> {
-        let kept = [Base::First, Base::Current, Base::Previous].map(|base| self.state_of(base));
+        let kept = self.compared();
         for state in &self.manifest.states {
             let path = self.signature_file(state.state);
             if !kept.contains(&state.state) && path.exists() {
@@ -504,21 +533,63 @@ impl Series {
         Ok(())
     }
 
-    fn signature(&self, base: Base) -> Result<Signature, DeltaError> {
-        let state = self.state_of(base);
+    /// The hashes of a state as they are kept.
+    fn kept_signature(&self, state: u32) -> Result<Signature, DeltaError> {
         let path = self.signature_file(state);
         if !path.exists() {
-            return Err(DeltaError::new(
-                &path,
-                DeltaErrorKind::MissingLink { state: state + 1 },
-            ));
+            return Err(DeltaError::new(&path, DeltaErrorKind::MissingHashes));
         }
         let signature = Signature::read(&path)?;
         let options = self.options();
-        if (signature.addressing, signature.block) != (options.addressing, options.block_bytes) {
-            return Err(DeltaError::damaged(&path, "the head"));
+        let is_of_it = (signature.addressing, signature.block)
+            == (options.addressing, options.block_bytes)
+            && match &signature.digest {
+                Some(digest) => *digest == self.record(state)?.digest,
+                None => true,
+            };
+        if is_of_it {
+            Ok(signature)
+        } else {
+            Err(DeltaError::new(&path, DeltaErrorKind::OtherHashes))
         }
-        Ok(signature)
+    }
+
+    /// The hashes of a state. Where they are missing, damaged or of another state, they are made again from what is stored; the series is locked.
+    fn signature(&mut self, state: u32, progress: &dyn Fn(u64)) -> Result<Signature, DeltaError> {
+        match self.kept_signature(state) {
+            Err(wrong) if wrong.is_of_hashes() => {
+                let signature = self.chain(state)?.sign(progress)?;
+                self.keep_signature(state, &signature)?;
+                self.made_again.push((state, wrong.to_string()));
+                Ok(signature)
+            }
+            kept => kept,
+        }
+    }
+
+    /// Compares the hashes that are kept of a state with those that its content has, and makes them again where they differ.
+    fn verify_hashes(&self, state: u32, own: &Signature) -> Result<KeptHashes, DeltaError> {
+        if !self.compared().contains(&state) {
+            return Ok(KeptHashes::Unneeded);
+        }
+        let wrong = match self.kept_signature(state) {
+            Ok(kept) if kept.images == own.images => return Ok(KeptHashes::Whole),
+            Ok(_) => DeltaError::new(&self.signature_file(state), DeltaErrorKind::OtherHashes),
+            Err(wrong) if wrong.is_of_hashes() => wrong,
+            Err(error) => return Err(error),
+        };
+        let make_again = || {
+            let _lock = lock(&self.dir)?;
+            // another one may have added states meanwhile
+            if !Self::open(&self.dir)?.compared().contains(&state) {
+                return Ok(KeptHashes::Unneeded);
+            }
+            self.keep_signature(state, own)?;
+            Ok(KeptHashes::MadeAgain(wrong.to_string()))
+        };
+        Ok(make_again().unwrap_or_else(|error: DeltaError| {
+            KeptHashes::Wrong(wrong.to_string(), error.to_string())
+        }))
     }
 
     fn state_of(&self, base: Base) -> u32 {
@@ -589,14 +660,21 @@ impl Series {
         Chain::new(files?)
     }
 
-    fn open_file(&self, link: u32, state: u32) -> Result<StateFile, DeltaError> {
+    /// The file of a state, which another one needs.
+    fn path_of(&self, link: u32, state: u32) -> Result<PathBuf, DeltaError> {
         let path = self.dir.join(&self.record(link)?.file);
-        if !path.exists() {
-            return Err(DeltaError::new(
+        if path.exists() {
+            Ok(path)
+        } else {
+            Err(DeltaError::new(
                 &path,
                 DeltaErrorKind::MissingLink { state },
-            ));
+            ))
         }
+    }
+
+    fn open_file(&self, link: u32, state: u32) -> Result<StateFile, DeltaError> {
+        let path = self.path_of(link, state)?;
         let file = StateFile::open(&path)?;
         let expected = &self.record(link)?.digest;
         if file.summary().digest != *expected {
@@ -620,7 +698,8 @@ impl Series {
         self.chain(state)?.restore(to, progress)
     }
 
-    /// Checks that a state can be restored; with `source` also that it is the same.
+    /// Checks that a state can be restored; with `source` also that it is the same. Its hashes, if the next state is compared with them, are made
+    /// again if they are missing, damaged or of another state.
     ///
     /// # Errors
     /// What is missing, damaged or differs.
@@ -632,8 +711,9 @@ impl Series {
     ) -> Result<Verified, DeltaError> {
         let mut chain = self.chain(state)?;
         let source = source.map(Source::list).transpose()?;
-        chain.verify(source.as_ref(), progress)?;
+        let own = chain.check(source.as_ref(), progress)?;
         Ok(Verified {
+            hashes: self.verify_hashes(state, &own)?,
             state,
             files: chain.len(),
             bytes: chain.summary().images.iter().map(|i| i.bytes).sum(),

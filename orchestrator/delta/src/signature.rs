@@ -10,7 +10,6 @@ use crate::{
     source::Source,
 };
 use cvc_image::Image;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 
@@ -97,9 +96,6 @@ impl HashFinder<'_> {
     }
 }
 
-/// Blocks that one core hashes at a time.
-const TOGETHER: usize = 64;
-
 /// A state that was read once.
 pub(crate) struct Signed {
     pub signature: Signature,
@@ -143,23 +139,19 @@ pub(crate) fn sign_all(
     let mut files = Vec::new();
     for file in &source.files {
         let mut content = Content::open(file, addressing)?;
-        let blocks = content.layout.blocks(block);
-        let mut hashes = Vec::with_capacity(usize::try_from(blocks).unwrap_or(0));
         let mut packer =
             frame::Packer::new().map_err(DeltaError::io(&file.path, "compress the frame of"))?;
-        content.windows(&file.path, block, |window| {
-            hashes.par_extend(window.blocks.par_chunks(TOGETHER).flat_map_iter(|blocks| {
-                let mut hashes = Vec::with_capacity(blocks.len());
-                hash_all(blocks.iter().map(|b| window.of(b)), &mut hashes);
-                hashes
-            }));
-            window
-                .between()
-                .try_for_each(|bytes| packer.put(bytes))
-                .map_err(DeltaError::io(&file.path, "compress the frame of"))?;
-            progress(window.bytes.len() as u64);
-            Ok(())
-        })?;
+        let hashes = content.map_blocks(
+            &file.path,
+            block,
+            |blocks, hashes| hash_all(blocks.iter().copied(), hashes),
+            |bytes| {
+                packer
+                    .put(bytes)
+                    .map_err(DeltaError::io(&file.path, "compress the frame of"))
+            },
+            progress,
+        )?;
         let frame_bytes = packer.bytes();
         let frame = packer
             .finish()

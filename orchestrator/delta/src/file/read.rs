@@ -50,42 +50,38 @@ struct Tables {
 }
 
 impl StateFile {
+    /// Reads what a file is, and no more of it.
+    ///
+    /// # Errors
+    /// Where it is none, or its head is damaged.
+    pub fn read_summary(path: &Path) -> Result<Summary, DeltaError> {
+        let opened = Opened::new(path)?;
+        let before = opened.read(opened.tables_at, wire::BEFORE as u64)?;
+        let length = u64::from_le_bytes(before[..8].try_into().expect("eight bytes"));
+        let head = length
+            .checked_add(wire::BEFORE as u64)
+            .filter(|bytes| *bytes <= opened.tables_bytes)
+            .ok_or_else(|| DeltaError::damaged(path, "the head"))?;
+        let head = opened.read(opened.tables_at, head)?;
+        take_summary(path, &mut &head[..])
+    }
+
     /// Opens a file and reads its tables.
     ///
     /// # Errors
     /// Where it is none, or its tables are damaged.
     pub fn open(path: &Path) -> Result<Self, DeltaError> {
-        let file = File::open(path).map_err(DeltaError::io(path, "open"))?;
-        let file_bytes = file.metadata().map_err(DeltaError::io(path, "read"))?.len();
-        let read = |offset: u64, bytes: u64| {
-            let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(0)];
-            file.read_exact_at(&mut buffer, offset)
-                .map_err(DeltaError::io(path, "read"))?;
-            Ok::<_, DeltaError>(buffer)
-        };
-        let cut = || {
-            DeltaError::new(
-                path,
-                DeltaErrorKind::NotOurs("it is cut off, or something else"),
-            )
-        };
-        if file_bytes < MAGIC.len() as u64 + TRAILER {
-            return Err(cut());
-        }
-        let (_, version) = wire::after_magic(path, &read(0, 8)?, &MAGIC)?;
-        let trailer = read(file_bytes - TRAILER, TRAILER)?;
-        if trailer[8..15] != MAGIC[..7] {
-            return Err(cut());
-        }
-        let tables_at = u64::from_le_bytes(trailer[..8].try_into().expect("eight bytes"));
-        let tables = (file_bytes - TRAILER)
-            .checked_sub(tables_at)
-            .ok_or_else(|| DeltaError::damaged(path, "the place of the tables"))?;
-        let tables = read(tables_at, tables)?;
+        let opened = Opened::new(path)?;
+        let tables = opened.read(opened.tables_at, opened.tables_bytes)?;
+        let Opened {
+            file,
+            file_bytes,
+            version,
+            tables_at,
+            ..
+        } = opened;
         let mut rest = &tables[..];
-        let head = wire::take_section(path, &mut rest, "the head")?;
-        let summary: Summary =
-            serde_json::from_slice(head).map_err(|_| DeltaError::damaged(path, "the head"))?;
+        let summary = take_summary(path, &mut rest)?;
         let index = wire::expand(
             path,
             wire::take_section(path, &mut rest, "the index of packets")?,
@@ -283,6 +279,64 @@ impl StateFile {
             codec::unshuffle(&mut unpacked[within(from)..within(to)]);
         }
     }
+}
+
+/// A file with the place of its tables.
+struct Opened<'a> {
+    path: &'a Path,
+    file: File,
+    file_bytes: u64,
+    version: u8,
+    tables_at: u64,
+    tables_bytes: u64,
+}
+
+impl<'a> Opened<'a> {
+    fn new(path: &'a Path) -> Result<Self, DeltaError> {
+        let file = File::open(path).map_err(DeltaError::io(path, "open"))?;
+        let file_bytes = file.metadata().map_err(DeltaError::io(path, "read"))?.len();
+        let cut = || {
+            DeltaError::new(
+                path,
+                DeltaErrorKind::NotOurs("it is cut off, or something else"),
+            )
+        };
+        let mut opened = Self {
+            path,
+            file,
+            file_bytes,
+            version: 0,
+            tables_at: 0,
+            tables_bytes: 0,
+        };
+        if file_bytes < MAGIC.len() as u64 + TRAILER {
+            return Err(cut());
+        }
+        (_, opened.version) = wire::after_magic(path, &opened.read(0, 8)?, &MAGIC)?;
+        let trailer = opened.read(file_bytes - TRAILER, TRAILER)?;
+        if trailer[8..15] != MAGIC[..7] {
+            return Err(cut());
+        }
+        opened.tables_at = u64::from_le_bytes(trailer[..8].try_into().expect("eight bytes"));
+        opened.tables_bytes = (file_bytes - TRAILER)
+            .checked_sub(opened.tables_at)
+            .filter(|bytes| *bytes >= wire::BEFORE as u64)
+            .ok_or_else(|| DeltaError::damaged(path, "the place of the tables"))?;
+        Ok(opened)
+    }
+
+    fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>, DeltaError> {
+        let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(0)];
+        self.file
+            .read_exact_at(&mut buffer, offset)
+            .map_err(DeltaError::io(self.path, "read"))?;
+        Ok(buffer)
+    }
+}
+
+fn take_summary(path: &Path, rest: &mut &[u8]) -> Result<Summary, DeltaError> {
+    let head = wire::take_section(path, rest, "the head")?;
+    serde_json::from_slice(head).map_err(|_| DeltaError::damaged(path, "the head"))
 }
 
 /// Whether each name stands once, and none leads through a link or a file.

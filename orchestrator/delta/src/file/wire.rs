@@ -9,7 +9,7 @@ use std::{io::Write, path::Path};
 /// How the names of files begin that are not whole yet.
 pub const NEW: &str = ".cvc-new-";
 /// Bytes before a section: its length and its checksum.
-const BEFORE: usize = 8 + 16;
+pub const BEFORE: usize = 8 + 16;
 /// Longest table that is unpacked, bytes: what a damaged length must not exceed.
 const MAX_TABLE: usize = 1 << 36;
 
