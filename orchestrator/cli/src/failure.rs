@@ -160,6 +160,7 @@ fn of_delta(kind: &DeltaErrorKind) -> ExitStatus {
         | DeltaErrorKind::OtherRun { .. }
         | DeltaErrorKind::NoState { .. }
         | DeltaErrorKind::NoBlock(_)
+        | DeltaErrorKind::NoFile { .. }
         | DeltaErrorKind::Exists => ExitStatus::Usage,
         DeltaErrorKind::OtherBytes => ExitStatus::Differs,
         DeltaErrorKind::Image(_)
@@ -170,6 +171,8 @@ fn of_delta(kind: &DeltaErrorKind) -> ExitStatus {
         | DeltaErrorKind::Newer { .. }
         | DeltaErrorKind::Damaged { .. }
         | DeltaErrorKind::MissingLink { .. }
+        | DeltaErrorKind::MissingHashes
+        | DeltaErrorKind::OtherHashes
         | DeltaErrorKind::WrongBase { .. }
         | DeltaErrorKind::Differs { .. } => ExitStatus::Unreadable,
     }

@@ -111,6 +111,12 @@ pub fn shown() -> Visible<StdoutLock<'static>> {
     shown_as(false)
 }
 
+/// Where a command writes bytes that are no text, as they are; none if a terminal would show them.
+pub fn shown_bytes() -> Option<StdoutLock<'static>> {
+    let out = io::stdout().lock();
+    (!out.is_terminal()).then_some(out)
+}
+
 /// The same, for a command that was asked for JSON or for text.
 pub fn shown_as(is_json: bool) -> Visible<StdoutLock<'static>> {
     Visible::new(

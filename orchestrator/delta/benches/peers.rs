@@ -31,7 +31,9 @@ mod common;
 #[allow(dead_code, reason = "the tests use the rest")]
 mod process;
 
-use cvc_delta::{Addressing, BlockSize, Codec, Method, Series, SeriesOptions, Source, SourceFile, sign};
+use cvc_delta::{
+    Addressing, BlockSize, Codec, Method, Series, SeriesOptions, Source, SourceFile, sign,
+};
 use process::{DATA, PAGE, Process};
 use rayon::prelude::*;
 use std::{
@@ -216,6 +218,7 @@ struct Own {
     hash_s: f64,
     bytes: u64,
     changed: u64,
+    new: u64,
     kept: u64,
     restore_s: f64,
 }
@@ -268,6 +271,7 @@ impl Own {
             hash_s: median(hash),
             bytes: second.file_bytes,
             changed: second.changed_bytes,
+            new: second.new_bytes.unwrap_or(0),
             kept: first.signature_bytes,
             restore_s: median(restore),
         }
@@ -303,10 +307,12 @@ fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
     let on_disk = Own::measure(scratch, &old, &new, &pairs, rounds);
     let (bytes, kept, changed) = (on_disk.bytes, on_disk.kept, on_disk.changed);
     println!(
-        "{} images of {:.1} MiB, {:.2} MiB of pages changed",
+        "{} images of {:.1} MiB, {:.2} MiB of pages changed, {:.2} MiB of it new: 1/{:.0} of the images before compression",
         pairs.len(),
         mib(all),
-        mib(changed)
+        mib(changed),
+        mib(on_disk.new),
+        all as f64 / on_disk.new.max(1) as f64
     );
     println!(
         "state kept of the older one: {:.2} MiB, {:.2} % of its images; peers keep and read 100 %",
@@ -389,15 +395,27 @@ fn deltas(states: &[PathBuf], scratch: &Path, rounds: usize) {
         .min_by_key(|(_, new)| bytes_below(new))
         .cloned();
     if let Some(pair) = smallest {
+        let one = |name: &str, image: &Path| {
+            let dir = scratch.join(name);
+            fs::create_dir(&dir).unwrap();
+            let to = dir.join(image.file_name().unwrap());
+            if fs::hard_link(image, &to).is_err() {
+                fs::copy(image, &to).unwrap();
+            }
+            dir
+        };
+        let (before, after) = (one("one-old", &pair.0), one("one-new", &pair.1));
+        let alone = Own::measure(scratch, &before, &after, std::slice::from_ref(&pair), 1);
         let name = format!("bsdiff, of {:.1} MiB alone", mib(bytes_below(&pair.1)));
         let size = over_pairs(&name, 1, &[pair], &out, |old, new, out| {
             run("bsdiff", &[old, new, out], &[])
         });
         if let Some(needed) = size {
             println!(
-                "{name}: {:.3} s, {:.2} MiB",
+                "{name}: {:.3} s, {:.2} MiB; cvc's is {:.2} MiB",
                 needed.took_s,
-                mib(needed.bytes)
+                mib(needed.bytes),
+                mib(alone.bytes)
             );
         }
     }
@@ -517,6 +535,41 @@ fn ranks(states: &[PathBuf], scratch: &Path) {
     fs::remove_dir_all(&place).unwrap();
 }
 
+/// A state in full, with times to restore it.
+struct Stored {
+    dir: PathBuf,
+    bytes: u64,
+    block_s: Vec<f64>,
+    whole_s: Vec<f64>,
+    processor_s: f64,
+}
+
+impl Stored {
+    /// Restores a block of a file of it, and all of it.
+    fn restore(&mut self, file: &SourceFile, at: u64, back: &Path) {
+        let mut read = Vec::new();
+        self.block_s.push(seconds(|| {
+            let mut chain = Series::open(&self.dir).unwrap().chain(1).unwrap();
+            chain
+                .read(&file.name, at..at + 4096, &mut |bytes| {
+                    read.extend_from_slice(bytes);
+                    Ok(())
+                })
+                .unwrap();
+        }));
+        let mut original = vec![0; read.len()];
+        let opened = fs::File::open(&file.path).unwrap();
+        opened.read_exact_at(&mut original, at).unwrap();
+        assert!(read == original && read.len() == 4096);
+        let series = Series::open(&self.dir).unwrap();
+        let before = processor_s();
+        self.whole_s
+            .push(seconds(|| series.restore(1, back, &|_| {}).unwrap()));
+        self.processor_s += processor_s() - before;
+        fs::remove_dir_all(back).unwrap();
+    }
+}
+
 /// Packets of blocks against one stream: the last state in full.
 fn packets(states: &[PathBuf], scratch: &Path, rounds: usize) {
     let memory = in_memory();
@@ -525,60 +578,58 @@ fn packets(states: &[PathBuf], scratch: &Path, rounds: usize) {
     let source = Source::list(state).unwrap();
     let longest = source.files.iter().max_by_key(|f| f.bytes).unwrap();
     for codec in [Codec::Zstd, Codec::Gzip, Codec::Lz4] {
-        let mut needed = Vec::new();
-        for packet_blocks in [SeriesOptions::default().packet_blocks, 0] {
-            let dir = scratch.join("packets");
-            let options = SeriesOptions {
-                codec,
-                packet_blocks,
-                ..SeriesOptions::default()
-            };
-            let mut series = Series::create(&dir, options).unwrap();
-            let record = series.add(state, &|_| {}).unwrap();
-            let (mut block, mut whole) = (Vec::new(), Vec::new());
-            for round in 0..rounds {
-                // blocks from all over the file
-                let at = longest.bytes / (rounds as u64 + 1) * (round as u64 + 1);
-                let at = at / 4096 * 4096;
-                let mut read = Vec::new();
-                block.push(seconds(|| {
-                    let mut chain = Series::open(&dir).unwrap().chain(1).unwrap();
-                    chain
-                        .read(&longest.name, at..at + 4096, &mut |bytes| {
-                            read.extend_from_slice(bytes);
-                            Ok(())
-                        })
-                        .unwrap();
-                }));
-                let mut original = vec![0; read.len()];
-                let file = fs::File::open(&longest.path).unwrap();
-                file.read_exact_at(&mut original, at).unwrap();
-                assert!(read == original && read.len() == 4096);
-                let back = scratch.join("back");
-                whole.push(seconds(|| series.restore(1, &back, &|_| {}).unwrap()));
-                fs::remove_dir_all(&back).unwrap();
+        let mut both: Vec<Stored> = [SeriesOptions::default().packet_blocks, 0]
+            .into_iter()
+            .map(|packet_blocks| {
+                let dir = scratch.join(format!("packets-{packet_blocks}"));
+                let options = SeriesOptions {
+                    codec,
+                    packet_blocks,
+                    ..SeriesOptions::default()
+                };
+                let mut series = Series::create(&dir, options).unwrap();
+                let bytes = series.add(state, &|_| {}).unwrap().file_bytes;
+                Stored {
+                    dir,
+                    bytes,
+                    block_s: Vec::new(),
+                    whole_s: Vec::new(),
+                    processor_s: 0.0,
+                }
+            })
+            .collect();
+        // they take turns, so that what else runs here meets both
+        for round in 0..rounds {
+            // blocks from all over the file
+            let at = longest.bytes / (rounds as u64 + 1) * (round as u64 + 1) / 4096 * 4096;
+            for stored in &mut both {
+                stored.restore(longest, at, &scratch.join("back"));
             }
-            fs::remove_dir_all(&dir).unwrap();
-            needed.push((record.file_bytes, median(block), median(whole)));
         }
-        let [
-            (bytes, block, whole),
-            (stream_bytes, stream_block, stream_whole),
-        ] = needed[..]
-        else {
-            return;
-        };
+        let [packets, stream] = &both[..] else { return };
+        let (block, stream_block) = (
+            median(packets.block_s.clone()),
+            median(stream.block_s.clone()),
+        );
+        let (whole, stream_whole) = (
+            median(packets.whole_s.clone()),
+            median(stream.whole_s.clone()),
+        );
         println!(
-            "{}: packets {:.2} MiB, stream {:.2} MiB: {:+.1} %; a block {:.1} ms against {:.1} ms: {:.1} times faster; all {whole:.3} s against {stream_whole:.3} s: {:.2} of the time",
+            "{}: packets {:.2} MiB, stream {:.2} MiB: {:+.1} %; a block {:.1} ms against {:.1} ms: {:.1} times faster; all {whole:.3} s against {stream_whole:.3} s: {:.2} of the time, {:.2} of the processor time",
             codec.as_str(),
-            mib(bytes),
-            mib(stream_bytes),
-            100.0 * (bytes as f64 / stream_bytes as f64 - 1.0),
+            mib(packets.bytes),
+            mib(stream.bytes),
+            100.0 * (packets.bytes as f64 / stream.bytes as f64 - 1.0),
             1000.0 * block,
             1000.0 * stream_block,
             stream_block / block,
-            whole / stream_whole
+            whole / stream_whole,
+            packets.processor_s / stream.processor_s
         );
+        for stored in &both {
+            fs::remove_dir_all(&stored.dir).unwrap();
+        }
     }
 }
 
@@ -600,11 +651,12 @@ fn series(states: &[PathBuf], scratch: &Path) {
         });
         for record in series.states() {
             println!(
-                "  state {}: {:.1} MiB, changed {:.2} MiB, of it elsewhere in the base {:.2} MiB, stored {:.2} MiB",
+                "  state {}: {:.1} MiB, changed {:.2} MiB, of it elsewhere in the base {:.2} MiB, new {:.2} MiB, stored {:.2} MiB",
                 record.state,
                 mib(record.content_bytes),
                 mib(record.changed_bytes),
                 mib(record.moved_bytes),
+                mib(record.new_bytes.unwrap_or(0)),
                 mib(record.file_bytes)
             );
         }

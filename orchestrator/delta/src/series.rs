@@ -96,6 +96,10 @@ pub struct StateRecord {
     /// Of these, bytes of blocks that the base has at another place: they are not stored again.
     #[serde(default)]
     pub moved_bytes: u64,
+    /// Bytes of the blocks that are stored, before compression: what changed, without what is at another place of the base, what other blocks of
+    /// the state have, and zeros. Unknown of states that older versions stored.
+    #[serde(default)]
+    pub new_bytes: Option<u64>,
     /// Bytes of blocks that changed since the base of the moment and since the state before; none for the first.
     pub volumes: Option<Volumes>,
     /// Length of its file, bytes.
@@ -254,6 +258,7 @@ impl Series {
                 s.content_bytes,
                 s.changed_bytes,
                 s.moved_bytes,
+                s.new_bytes.unwrap_or(0),
                 s.file_bytes,
                 s.packet_bytes,
                 s.signature_bytes,
@@ -452,6 +457,7 @@ impl Series {
             content_bytes: summary.images.iter().map(|i| i.bytes).sum(),
             changed_bytes: summary.images.iter().map(|i| i.changed_bytes).sum(),
             moved_bytes: summary.images.iter().map(|i| i.moved_bytes).sum(),
+            new_bytes: Some(written.new_bytes),
             volumes,
             file_bytes: written.file_bytes,
             packet_bytes: written.packet_bytes,

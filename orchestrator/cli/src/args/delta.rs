@@ -19,6 +19,10 @@ pub enum DeltaCommand {
     Make(DeltaMakeArgs),
     /// Restore a checkpoint of a series, identical to the byte
     Restore(DeltaRestoreArgs),
+    /// Write a file of a checkpoint, or a stretch of it, to standard output
+    ///
+    /// Unpacks no more than the stretch needs. The content is uncompressed, as a restore writes it.
+    Cat(DeltaCatArgs),
     /// Show a series, or the file of one of its states
     Show(DeltaShowArgs),
     /// Check that states can be restored
@@ -154,6 +158,23 @@ pub struct DeltaRestoreArgs {
 }
 
 #[derive(Args)]
+pub struct DeltaCatArgs {
+    /// Directory of the series
+    pub series: PathBuf,
+    /// Number of the state
+    #[arg(value_name = "N")]
+    pub state: u32,
+    /// Name of the file in the state, as `cvc delta show` of the state's file lists it
+    pub file: String,
+    /// Where the stretch begins [default: at the begin of the file]
+    #[arg(long, value_name = "SIZE")]
+    pub from: Option<ByteSize>,
+    /// How long it is [default: to the end of the file]
+    #[arg(long, value_name = "SIZE")]
+    pub length: Option<ByteSize>,
+}
+
+#[derive(Args)]
 pub struct DeltaShowArgs {
     /// Directory of a series, or a file of it
     #[arg(value_name = "SERIES|FILE")]
@@ -173,6 +194,9 @@ pub struct DeltaVerifyArgs {
     /// The checkpoint from which the state was made, still there: bytes are compared with it. One N is needed then
     #[arg(long, value_name = "STATE")]
     pub against: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

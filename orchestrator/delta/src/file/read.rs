@@ -192,6 +192,12 @@ impl StateFile {
         self.file_bytes
     }
 
+    /// Bytes of the blocks that it stores, before compression.
+    #[must_use]
+    pub fn new_bytes(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
     /// Number of packets.
     #[must_use]
     pub fn packets(&self) -> usize {

@@ -42,6 +42,8 @@ pub struct Written {
     pub file_bytes: u64,
     /// Length of the packets, compressed, bytes.
     pub packet_bytes: u64,
+    /// The same before compression, bytes.
+    pub new_bytes: u64,
 }
 
 impl StateWriter {
@@ -184,6 +186,7 @@ impl StateWriter {
         let packet_bytes = self.at - MAGIC.len() as u64;
         let tables_at = self.at;
         let head = serde_json::to_vec(summary).expect("plain data");
+        let new_bytes = self.lengths.iter().map(|l| u64::from(*l)).sum();
         let lengths: Vec<u8> = self.lengths.iter().flat_map(|l| l.to_le_bytes()).collect();
         let index = std::mem::take(&mut self.index);
         let mut tables = Vec::new();
@@ -202,6 +205,7 @@ impl StateWriter {
         Ok(Written {
             file_bytes: at,
             packet_bytes,
+            new_bytes,
         })
     }
 }

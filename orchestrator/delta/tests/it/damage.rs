@@ -22,6 +22,10 @@ fn series(dir: &Path) -> PathBuf {
         for page in 0..8 {
             process.pages.insert(DATA + page * PAGE, 1000 * t + page);
         }
+        // what the state before has at another place
+        process
+            .pages
+            .insert(DATA + 40 * PAGE + t * PAGE, 1000 * (t - 1) + 1);
         let state = dir.join(t.to_string());
         fs::create_dir(&state).unwrap();
         process.write(&state.join("ckpt.dmtcp"), false);

@@ -6,6 +6,8 @@ mod common;
 
 mod damage;
 mod fixtures;
+mod hashes;
+mod killed;
 mod methods;
 mod paper;
 mod process;

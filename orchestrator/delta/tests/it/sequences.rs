@@ -2,9 +2,10 @@
 
 use crate::process::{DATA, PAGE, Process, files};
 use cvc_delta::{
-    Addressing, BlockSize, Codec, Method, Series, SeriesOptions, Source, Threshold, Transform,
-    changed_bytes, sign,
+    Addressing, BlockSize, Codec, KeptHashes, Method, Series, SeriesOptions, Source, StateFile,
+    StateRecord, Threshold, Transform, changed_bytes, sign,
 };
+use cvc_image::{ReadOptions, read_image_with};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -16,8 +17,12 @@ enum Event {
     /// A page comes or goes.
     Touch(u64),
     Free(u64),
+    /// A page gets the content of another one, of the other process too.
+    Copy(u64, usize, u64),
     /// A file beside the images grows by some bytes.
     Append(usize),
+    /// It gets another name.
+    Rename,
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -25,7 +30,9 @@ fn event() -> impl Strategy<Value = Event> {
         4 => (0..40_u64, 0..9_u64).prop_map(|(page, number)| Event::Write(page, number * 100)),
         2 => (0..60_u64).prop_map(Event::Touch),
         1 => (0..60_u64).prop_map(Event::Free),
+        2 => (0..40_u64, 0..2_usize, 0..40_u64).prop_map(|(to, rank, from)| Event::Copy(to, rank, from)),
         1 => (1..6000_usize).prop_map(Event::Append),
+        1 => Just(Event::Rename),
     ]
 }
 
@@ -71,6 +78,10 @@ fn options() -> impl Strategy<Value = SeriesOptions> {
 
 /// A state as files.
 fn write(dir: &Path, processes: &[Process], beside: &[u8], gzipped: bool) {
+    write_named(dir, processes, "open.txt", beside, gzipped);
+}
+
+fn write_named(dir: &Path, processes: &[Process], name: &str, beside: &[u8], gzipped: bool) {
     fs::create_dir(dir).unwrap();
     for process in processes {
         process.write(
@@ -79,7 +90,56 @@ fn write(dir: &Path, processes: &[Process], beside: &[u8], gzipped: bool) {
         );
     }
     fs::create_dir(dir.join("ckpt_prog_files")).unwrap();
-    fs::write(dir.join("ckpt_prog_files/open.txt"), beside).unwrap();
+    fs::write(dir.join("ckpt_prog_files").join(name), beside).unwrap();
+}
+
+fn record_of(series: &Series, state: u32) -> &StateRecord {
+    series.states().iter().find(|s| s.state == state).unwrap()
+}
+
+/// Blocks of a state with their places and contents, all files together.
+type Blocks = Vec<((String, u64), Vec<u8>)>;
+
+fn blocks(dir: &Path, options: &SeriesOptions) -> Blocks {
+    let size = options.block_bytes.bytes();
+    let mut found = Vec::new();
+    for (name, bytes) in files(dir) {
+        let is_image = name.ends_with(".dmtcp") && options.addressing == Addressing::Address;
+        // where stretches of blocks begin in the file, by what they are known, and how long they are
+        let stretches = if is_image {
+            let image = read_image_with(&dir.join(&name), ReadOptions { areas: true }).unwrap();
+            let areas = image.areas.iter();
+            areas
+                .map(|a| (a.file_offset + PAGE, a.start, a.data_bytes))
+                .collect()
+        } else {
+            vec![(0, 0, bytes.len() as u64)]
+        };
+        for (offset, start, length) in stretches {
+            let mut at = start;
+            while at < start + length {
+                let end = (at / size * size + size).min(start + length);
+                let from = (offset + at - start) as usize;
+                let content = bytes[from..from + (end - at) as usize].to_vec();
+                found.push(((name.clone(), at), content));
+                at = end;
+            }
+        }
+    }
+    found
+}
+
+/// Bytes of blocks that differ from the base's at the same place and that it has at another one, by a comparison of all with all.
+fn moved(dir: &Path, series: &Series, state: u32) -> u64 {
+    let base = record_of(series, state).base.unwrap();
+    let [new, old] =
+        [state, base].map(|n| blocks(&dir.join(format!("state-{n}")), series.options()));
+    new.iter()
+        .filter(|(_, content)| content.iter().any(|byte| *byte != 0))
+        .filter(|block| !old.contains(block))
+        .filter(|(_, content)| old.iter().any(|(_, other)| other == content))
+        .map(|(_, content)| content.len() as u64)
+        .sum()
 }
 
 proptest! {
@@ -92,7 +152,9 @@ proptest! {
     ) {
         let dir = tempfile::tempdir().unwrap();
         let mut processes = [Process::new(40_000, 30), Process::new(41_000, 30)];
-        let mut beside = b"beside".to_vec();
+        let mut beside = crate::process::content(4711);
+        beside.extend(b"beside");
+        let mut name = 0;
         let mut series = Series::create(&dir.path().join("series"), options).unwrap();
         for (n, events) in steps.iter().enumerate() {
             for (rank, event) in events {
@@ -108,12 +170,20 @@ proptest! {
                         pages.remove(&(DATA + page * PAGE));
                     }
                     Event::Append(bytes) => beside.extend(std::iter::repeat_n(b'x', *bytes)),
+                    Event::Rename => name += 1,
+                    Event::Copy(to, from_rank, from) => {
+                        let content = processes[*from_rank].pages.get(&(DATA + from * PAGE));
+                        if let Some(number) = content.copied() {
+                            processes[*rank].pages.insert(DATA + to * PAGE, number);
+                        }
+                    }
                 }
             }
             let state = dir.path().join(format!("state-{}", n + 1));
-            write(&state, &processes, &beside, false);
+            write_named(&state, &processes, &format!("segment-{name}"), &beside, false);
             let record = series.add(&state, &|_| {}).unwrap();
             prop_assert_eq!(record.state as usize, n + 1);
+            prop_assert!(record.moved_bytes <= record.changed_bytes);
         }
         for n in 1..=steps.len() {
             let state = u32::try_from(n).unwrap();
@@ -122,6 +192,9 @@ proptest! {
             let was = dir.path().join(format!("state-{n}"));
             prop_assert!(files(&to) == files(&was));
             series.verify(state, Some(&was), &|_| {}).unwrap();
+            if options.once && record_of(&series, state).base.is_some() {
+                prop_assert_eq!(record_of(&series, state).moved_bytes, moved(dir.path(), &series, state));
+            }
             if let Method::Bounded { files, .. } = options.method {
                 prop_assert!(series.chain_of(state).unwrap().len() <= files as usize);
             }
@@ -146,7 +219,7 @@ proptest! {
                 Event::Free(page) => {
                     after.pages.remove(&(DATA + page * PAGE));
                 }
-                Event::Append(_) => {}
+                Event::Copy(..) | Event::Append(_) | Event::Rename => {}
             }
         }
         let signed = |process: &Process, name: &str| {
@@ -307,4 +380,146 @@ fn one_block_is_read_from_one_packet() {
         error.contains("no block at 0x10 of ckpt_prog_40000.dmtcp"),
         "{error}"
     );
+}
+
+#[test]
+fn what_is_at_another_place_of_the_base_is_not_stored_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let shared: Vec<u8> = (0..20)
+        .flat_map(|n| crate::process::content(7000 + n))
+        .collect();
+    for transform in [Transform::None, Transform::Shuffle, Transform::Xor] {
+        let mut processes = [Process::new(40_000, 50), Process::new(41_000, 50)];
+        let place = dir.path().join(transform.as_str());
+        fs::create_dir(&place).unwrap();
+        let options = SeriesOptions {
+            method: Method::Incremental,
+            codec: Codec::None,
+            transform,
+            ..SeriesOptions::default()
+        };
+        let mut series = Series::create(&place.join("series"), options).unwrap();
+        let mut add = |n: u32, processes: &[Process], name: &str| {
+            let state = place.join(n.to_string());
+            write_named(&state, processes, name, &shared, false);
+            series.add(&state, &|_| {}).unwrap()
+        };
+        add(1, &processes, "SYSV-1");
+        // the shared memory has another name, a rank has got a page of the other one, and one page is new
+        processes[0].pages.insert(DATA + 3 * PAGE, 7001);
+        processes[1].pages.insert(DATA + 4 * PAGE, 17);
+        processes[1].pages.insert(DATA + 90 * PAGE, 99_000);
+        let record = add(2, &processes, "SYSV-2");
+        assert_eq!(record.changed_bytes, 23 * PAGE);
+        assert_eq!(record.moved_bytes, 22 * PAGE);
+        assert_eq!((record.new_bytes, record.packet_bytes), (Some(PAGE), PAGE));
+        // what was referred to in the state before is referred to again
+        let record = add(3, &processes, "SYSV-3");
+        assert_eq!((record.changed_bytes, record.packet_bytes), (20 * PAGE, 0));
+        for n in 1..=3 {
+            let back = place.join(format!("back-{n}"));
+            series.restore(n, &back, &|_| {}).unwrap();
+            assert!(files(&back) == files(&place.join(n.to_string())));
+            series
+                .verify(n, Some(&place.join(n.to_string())), &|_| {})
+                .unwrap();
+        }
+        // what it refers to is not removed
+        assert!(series.prune(1).unwrap().is_empty());
+        let file = place.join("series/0002.state");
+        let summary = StateFile::open(&file).unwrap().summary().clone();
+        let moved: u64 = summary.images.iter().map(|i| i.moved_bytes).sum();
+        assert_eq!(moved, 22 * PAGE);
+    }
+}
+
+#[test]
+fn without_once_everything_that_changed_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = SeriesOptions {
+        method: Method::Incremental,
+        codec: Codec::None,
+        once: false,
+        ..SeriesOptions::default()
+    };
+    let mut series = Series::create(&dir.path().join("series"), options).unwrap();
+    for (n, name) in ["SYSV-1", "SYSV-2"].into_iter().enumerate() {
+        let state = dir.path().join(n.to_string());
+        write_named(&state, &[], name, &crate::process::content(3), false);
+        let record = series.add(&state, &|_| {}).unwrap();
+        assert_eq!((record.packet_bytes, record.moved_bytes), (PAGE, 0));
+    }
+}
+
+#[test]
+fn series_of_the_first_version_are_read_and_go_on() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("series");
+    fs::create_dir(&place).unwrap();
+    for (name, bytes) in files(&root.join("version-1")) {
+        if name.ends_with(".state") {
+            assert_eq!(bytes[..8], *b"cvcdelt\x01");
+        }
+        fs::write(place.join(name), bytes).unwrap();
+    }
+    let mut series = Series::open(&place).unwrap();
+    let state = |n: u32| root.join("relax").join(n.to_string());
+    for n in 1..=3 {
+        let verified = series.verify(n, Some(&state(n)), &|_| {}).unwrap();
+        assert!(
+            !matches!(verified.hashes, KeptHashes::MadeAgain(_)),
+            "{verified:?}"
+        );
+    }
+    let record = series.add(&state(4), &|_| {}).unwrap();
+    assert_eq!((record.state, record.base), (4, Some(3)));
+    series.verify(4, Some(&state(4)), &|_| {}).unwrap();
+    assert!(series.take_made_again().is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// Wherever a stretch begins and ends: in headers, in blocks, beyond the end.
+    #[test]
+    fn a_stretch_of_a_file_is_what_the_file_has_there(
+        options in options(),
+        stretches in prop::collection::vec((0..200_000_u64, 0..40_000_u64), 1..8),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut process = Process::new(40_000, 30);
+        let mut series = Series::create(&dir.path().join("series"), options).unwrap();
+        for n in 1..=3 {
+            process.pages.insert(DATA + n * PAGE, 1000 * n);
+            process.pages.insert(DATA + 2 * n * PAGE + 40 * PAGE, 3);
+            write(&dir.path().join(n.to_string()), &[process.clone()], b"beside", false);
+            series.add(&dir.path().join(n.to_string()), &|_| {}).unwrap();
+        }
+        let mut chain = series.chain(3).unwrap();
+        for (name, bytes) in files(&dir.path().join("3")) {
+            for (from, length) in &stretches {
+                let mut read = Vec::new();
+                chain.read(&name, *from..from + length, &mut |bytes| {
+                    read.extend_from_slice(bytes);
+                    Ok(())
+                }).unwrap();
+                let end = bytes.len() as u64;
+                let (from, to) = ((*from).min(end) as usize, (from + length).min(end) as usize);
+                prop_assert!(read == bytes[from..to], "{name} {from}..{to}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_a_state_does_not_have_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut series = Series::create(&dir.path().join("series"), SeriesOptions::default()).unwrap();
+    write(&dir.path().join("1"), &[], b"beside", false);
+    series.add(&dir.path().join("1"), &|_| {}).unwrap();
+    let mut chain = series.chain(1).unwrap();
+    let error = chain.read("open.txt", 0..9, &mut |_| Ok(())).unwrap_err();
+    let said = "no file `open.txt` in this state: it has ckpt_prog_files/open.txt";
+    assert!(error.to_string().ends_with(said), "{error}");
 }

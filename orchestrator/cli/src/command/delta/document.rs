@@ -1,7 +1,8 @@
 //! The JSON of `cvc delta`. Lengths are bytes and times are seconds, as their names say.
 
 use cvc_delta::{
-    Change, Changes, DeltaError, Method, Series, SeriesOptions, StateFile, StateRecord, Threshold,
+    Change, Changes, DeltaError, KeptHashes, Method, Series, SeriesOptions, StateFile, StateRecord,
+    Threshold, Verified,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -83,6 +84,10 @@ pub struct StateDocument<'a> {
     taken_unix_s: f64,
     content_bytes: u64,
     changed_bytes: u64,
+    /// Of the changed ones: what the base has at another place.
+    moved_bytes: u64,
+    /// What is stored, before compression; null of states that older versions stored.
+    new_bytes: Option<u64>,
     changed_since_base_bytes: Option<u64>,
     changed_since_previous_bytes: Option<u64>,
     stored_bytes: u64,
@@ -105,6 +110,8 @@ impl<'a> StateDocument<'a> {
             taken_unix_s: record.taken_s,
             content_bytes: record.content_bytes,
             changed_bytes: record.changed_bytes,
+            moved_bytes: record.moved_bytes,
+            new_bytes: record.new_bytes,
             changed_since_base_bytes: record.volumes.map(|v| v.since_base),
             changed_since_previous_bytes: record.volumes.map(|v| v.since_previous),
             stored_bytes: record.file_bytes,
@@ -163,6 +170,8 @@ pub struct FileDocument<'a> {
     stored_bytes: u64,
     content_bytes: u64,
     changed_bytes: u64,
+    moved_bytes: u64,
+    new_bytes: u64,
     digest: &'a str,
     files: Vec<EntryDocument<'a>>,
     links: Vec<LinkDocument<'a>>,
@@ -175,6 +184,7 @@ struct EntryDocument<'a> {
     header_bytes: u64,
     blocks: u64,
     changed_bytes: u64,
+    moved_bytes: u64,
     /// Was it gzip'd? It is restored uncompressed.
     gzip: bool,
     unique_pid: Option<&'a str>,
@@ -204,6 +214,8 @@ impl<'a> From<&'a StateFile> for FileDocument<'a> {
             stored_bytes: file.file_bytes(),
             content_bytes: summary.images.iter().map(|i| i.bytes).sum(),
             changed_bytes: summary.images.iter().map(|i| i.changed_bytes).sum(),
+            moved_bytes: summary.images.iter().map(|i| i.moved_bytes).sum(),
+            new_bytes: file.new_bytes(),
             digest: &summary.digest,
             files: summary
                 .images
@@ -214,6 +226,7 @@ impl<'a> From<&'a StateFile> for FileDocument<'a> {
                     header_bytes: image.frame_bytes,
                     blocks: image.blocks,
                     changed_bytes: image.changed_bytes,
+                    moved_bytes: image.moved_bytes,
                     gzip: image.gzip,
                     unique_pid: image.unique_pid.as_deref(),
                     digest: &image.digest,
@@ -226,6 +239,55 @@ impl<'a> From<&'a StateFile> for FileDocument<'a> {
                 .collect(),
         }
     }
+}
+
+/// What `cvc delta verify` found of a state.
+#[derive(Serialize)]
+pub struct VerifiedDocument {
+    pub state: u32,
+    /// Whether it can be restored, and is the same as what it was compared with.
+    pub whole: bool,
+    /// What is missing, damaged or differs; null: nothing.
+    pub error: Option<String>,
+    pub content_bytes: Option<u64>,
+    pub files_to_restore: Option<usize>,
+    /// What it was compared with.
+    pub against: Option<String>,
+    /// `unneeded`, `whole`, `made again` or `wrong`; null where the state is not whole.
+    pub hashes: Option<&'static str>,
+    /// What was wrong with them.
+    pub hashes_error: Option<String>,
+}
+
+impl VerifiedDocument {
+    pub fn new(state: u32, against: Option<&Path>, of: &Result<Verified, DeltaError>) -> Self {
+        let against = against.map(|path| path.display().to_string());
+        let verified = of.as_ref().ok();
+        let (hashes, hashes_error) = match verified.map(|v| &v.hashes) {
+            None => (None, None),
+            Some(KeptHashes::Unneeded) => (Some("unneeded"), None),
+            Some(KeptHashes::Whole) => (Some("whole"), None),
+            Some(KeptHashes::MadeAgain(wrong)) => (Some("made again"), Some(wrong.clone())),
+            Some(KeptHashes::Wrong(wrong, _)) => (Some("wrong"), Some(wrong.clone())),
+        };
+        Self {
+            state,
+            whole: verified.is_some(),
+            error: of.as_ref().err().map(ToString::to_string),
+            content_bytes: verified.map(|v| v.bytes),
+            files_to_restore: verified.map(|v| v.files),
+            against,
+            hashes,
+            hashes_error,
+        }
+    }
+}
+
+/// What `cvc delta verify` found.
+#[derive(Serialize)]
+pub struct VerifyDocument {
+    pub series: String,
+    pub states: Vec<VerifiedDocument>,
 }
 
 /// What differs of something.

@@ -9,7 +9,7 @@ use crate::{
     args::{DeltaMakeArgs, MethodName},
     exit_status::ExitStatus,
     failure::Failure,
-    output::{tell, tell_json},
+    output::{note, tell, tell_json},
     text::paragraph,
 };
 use cvc_core::units::{duration, size};
@@ -31,7 +31,14 @@ pub fn make(args: &DeltaMakeArgs) -> Result<ExitStatus, Failure> {
     let progress = Bytes::start(bytes_of(&args.states), "MiB read");
     for state in &args.states {
         match series.add(state, &|bytes| progress.advance(bytes)) {
-            Ok(record) => told(args, &series, &record)?,
+            Ok(record) => {
+                for (state, wrong) in series.take_made_again() {
+                    note(&format!(
+                        "the hashes of state {state} were made again from what is stored; {wrong}"
+                    ));
+                }
+                told(args, &series, &record)?;
+            }
             Err(error) => {
                 progress.finish();
                 if !is_there {

@@ -11,22 +11,26 @@ mod show;
 pub use differences::diff;
 
 use bytes::Bytes;
+use document::{VerifiedDocument, VerifyDocument};
 
 use crate::{
-    args::{DeltaArgs, DeltaCommand, DeltaPruneArgs, DeltaRestoreArgs, DeltaVerifyArgs},
+    args::{
+        DeltaArgs, DeltaCatArgs, DeltaCommand, DeltaPruneArgs, DeltaRestoreArgs, DeltaVerifyArgs,
+    },
     exit_status::ExitStatus,
     failure::Failure,
-    output::tell,
+    output::{self, tell},
     text::paragraph,
 };
 use cvc_core::units::{counted, duration, size};
-use cvc_delta::{DeltaError, Series};
-use std::time::Instant;
+use cvc_delta::{DeltaError, DeltaErrorKind, KeptHashes, Series, Verified};
+use std::{io::Write, time::Instant};
 
 pub fn delta(args: &DeltaArgs) -> Result<ExitStatus, Failure> {
     match &args.command {
         DeltaCommand::Make(args) => make::make(args),
         DeltaCommand::Restore(args) => restore(args),
+        DeltaCommand::Cat(args) => cat(args),
         DeltaCommand::Show(args) => show::show(args),
         DeltaCommand::Verify(args) => verify(args),
         DeltaCommand::Prune(args) => prune(args),
@@ -89,47 +93,120 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
         .sum();
     let progress = Bytes::start(all, "MiB verified");
     let mut failed: Vec<(u32, DeltaError)> = Vec::new();
+    let mut found = Vec::new();
     for state in &states {
         let verified = series.verify(*state, args.against.as_deref(), &|bytes| {
             progress.advance(bytes);
         });
+        let document = VerifiedDocument::new(*state, args.against.as_deref(), &verified);
         match verified {
-            Ok(verified) => {
-                let same = match &args.against {
-                    Some(path) => format!(", the same bytes as {}", path.display()),
-                    None => String::new(),
-                };
-                let text = format!(
-                    "state {state}: whole, {} from {}{same}",
-                    size(verified.bytes as f64),
-                    counted(verified.files, "file"),
-                );
-                tell(paragraph("", &text));
-            }
-            Err(error) if states.len() == 1 => {
-                progress.finish();
-                return Err(error.into());
-            }
-            Err(error) => {
-                tell(paragraph("", &format!("state {state}: {error}")));
-                failed.push((*state, error));
-            }
+            _ if args.json => {}
+            Ok(verified) => tell(paragraph("", &verified_text(&verified, args))),
+            Err(_) if states.len() == 1 => {}
+            Err(ref error) => tell(paragraph("", &format!("state {state}: {error}"))),
         }
+        found.push(document);
+        failed.extend(verified.err().map(|error| (*state, error)));
     }
     progress.finish();
-    let Some((_, first)) = failed.first() else {
-        return Ok(ExitStatus::Done);
+    if args.json {
+        let document = VerifyDocument {
+            series: args.series.display().to_string(),
+            states: found,
+        };
+        let text = serde_json::to_string_pretty(&document).map_err(std::io::Error::from)?;
+        writeln!(output::shown_as(true), "{text}")?;
+    }
+    match <[_; 1]>::try_from(failed) {
+        Ok([(_, error)]) if states.len() == 1 => Err(error.into()),
+        Ok(one) => cannot_restore(args, &one, states.len()),
+        Err(failed) if failed.is_empty() => Ok(ExitStatus::Done),
+        Err(failed) => cannot_restore(args, &failed, states.len()),
+    }
+}
+
+/// What is told of a state that is whole.
+fn verified_text(verified: &Verified, args: &DeltaVerifyArgs) -> String {
+    let same = match &args.against {
+        Some(path) => format!(", the same bytes as {}", path.display()),
+        None => String::new(),
     };
+    let hashes = match &verified.hashes {
+        KeptHashes::Unneeded | KeptHashes::Whole => String::new(),
+        KeptHashes::MadeAgain(wrong) => {
+            format!("; its hashes were made again from what is stored; {wrong}")
+        }
+        KeptHashes::Wrong(wrong, why) => {
+            format!("; its hashes are not: {wrong}; they cannot be made again now: {why}")
+        }
+    };
+    format!(
+        "state {}: whole, {} from {}{same}{hashes}",
+        verified.state,
+        size(verified.bytes as f64),
+        counted(verified.files, "file"),
+    )
+}
+
+fn cannot_restore(
+    args: &DeltaVerifyArgs,
+    failed: &[(u32, DeltaError)],
+    states: usize,
+) -> Result<ExitStatus, Failure> {
     Err(Failure::Other {
         status: ExitStatus::Unreadable,
         message: format!(
             "{}: {} of {} cannot be restored",
             args.series.display(),
             failed.len(),
-            counted(states.len(), "state")
+            counted(states, "state")
         ),
-        hint: first.hint().map(str::to_owned),
+        hint: failed
+            .first()
+            .and_then(|(_, error)| error.hint())
+            .map(str::to_owned),
     })
+}
+
+/// Writes a stretch of a file of a state to standard output.
+fn cat(args: &DeltaCatArgs) -> Result<ExitStatus, Failure> {
+    let series = Series::open(&args.series)?;
+    let mut chain = series.chain(args.state)?;
+    let from = args.from.map_or(0, |bytes| bytes.0);
+    let to = match args.length {
+        Some(length) => from.saturating_add(length.0),
+        None => u64::MAX,
+    };
+    let mut out = output::shown_bytes().ok_or_else(|| Failure::Other {
+        status: ExitStatus::Usage,
+        message: "standard output is a terminal, and a file of a state is no text".into(),
+        hint: Some("redirect it: `cvc delta cat ... > FILE`, or `| xxd`".into()),
+    })?;
+    let written = chain.read(&args.file, from..to, &mut |bytes| {
+        out.write_all(bytes).map_err(|error| DeltaError {
+            path: "standard output".into(),
+            kind: DeltaErrorKind::Io {
+                verb: "write",
+                error,
+            },
+        })
+    });
+    match written {
+        // of the output: nothing else is written
+        Err(DeltaError {
+            kind:
+                DeltaErrorKind::Io {
+                    verb: "write",
+                    error,
+                },
+            ..
+        }) => Err(error.into()),
+        written => {
+            written?;
+            out.flush()?;
+            Ok(ExitStatus::Done)
+        }
+    }
 }
 
 fn prune(args: &DeltaPruneArgs) -> Result<ExitStatus, Failure> {

@@ -67,7 +67,8 @@ fn show_series(out: &mut impl Write, series: &Series) -> Result<(), Failure> {
     )?;
     let mut rows = table(
         [
-            "state", "after", "base", "changed", "stored", "content", "ratio", "files", "time",
+            "state", "after", "base", "changed", "new", "stored", "content", "ratio", "files",
+            "time",
         ],
         &[],
     );
@@ -79,6 +80,9 @@ fn show_series(out: &mut impl Write, series: &Series) -> Result<(), Failure> {
                 .base
                 .map_or_else(|| "-".to_owned(), |base| base.to_string()),
             size(state.changed_bytes as f64),
+            state
+                .new_bytes
+                .map_or_else(|| "-".to_owned(), |bytes| size(bytes as f64)),
             size(state.file_bytes as f64),
             size(state.content_bytes as f64),
             times_less(state.file_bytes, state.content_bytes),
@@ -105,8 +109,15 @@ fn show_file(out: &mut impl Write, file: &StateFile) -> Result<(), Failure> {
     let summary = file.summary();
     let content: u64 = summary.images.iter().map(|i| i.bytes).sum();
     let changed: u64 = summary.images.iter().map(|i| i.changed_bytes).sum();
+    let moved: u64 = summary.images.iter().map(|i| i.moved_bytes).sum();
     let how = match &summary.base {
         None => "in full".to_owned(),
+        Some(base) if moved > 0 => format!(
+            "against state {}, since which {} changed, {} of it to what was at another place",
+            base.state,
+            size(changed as f64),
+            size(moved as f64)
+        ),
         Some(base) => format!(
             "against state {}, since which {} changed",
             base.state,
@@ -114,10 +125,11 @@ fn show_file(out: &mut impl Write, file: &StateFile) -> Result<(), Failure> {
         ),
     };
     let sentence = format!(
-        "State {} of {} stored {how}: {} in {}, {}.",
+        "State {} of {} stored {how}: {} of {} in {}, {}.",
         summary.state,
         size(content as f64),
         counted(summary.stored_blocks, "block"),
+        size(file.new_bytes() as f64),
         counted(file.packets(), "packet"),
         size(file.file_bytes() as f64),
     );
@@ -132,7 +144,7 @@ fn show_file(out: &mut impl Write, file: &StateFile) -> Result<(), Failure> {
     );
     writeln!(out, "{}\n", paragraph("", &how))?;
     let mut rows = table(
-        ["content", "headers", "changed", "blocks", "file"],
+        ["content", "headers", "changed", "moved", "blocks", "file"],
         &["file"],
     );
     for image in &summary.images {
@@ -141,6 +153,7 @@ fn show_file(out: &mut impl Write, file: &StateFile) -> Result<(), Failure> {
             size(image.bytes as f64),
             size(image.frame_bytes as f64),
             size(image.changed_bytes as f64),
+            size(image.moved_bytes as f64),
             image.blocks.to_string(),
             format!("{}{gzip}", image.name),
         ]);
