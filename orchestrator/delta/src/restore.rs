@@ -697,9 +697,8 @@ impl Packets {
         }
     }
 
-    /// Puts a block together of its parts, whose packets are kept.
+    /// Puts a block together of its parts, whose packets are kept. It is zero before.
     fn fill(&self, files: &[Link], parts: &[Part], block: &mut [u8]) {
-        block.fill(0);
         for (number, (at, n)) in parts.iter().enumerate() {
             let (packet, within, bytes) = files[*at].file.place(*n);
             let part = &self.kept[&(*at, packet)].1[within..within + bytes];

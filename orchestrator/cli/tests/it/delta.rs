@@ -631,3 +631,126 @@ fn a_disk_that_is_full_in_the_middle_leaves_nothing_half_written() {
     assert_eq!(make(1).code, Some(7));
     assert_eq!(fs::read_dir(&place).expect("a directory").count(), 0);
 }
+
+/// Output as it is: bytes that are no text.
+#[track_caller]
+fn bytes_of(args: &[&str]) -> Vec<u8> {
+    let ended = Command::new(env!("CARGO_BIN_EXE_cvc"))
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("cvc");
+    assert!(ended.status.success(), "{args:?}: {ended:?}");
+    ended.stdout
+}
+
+#[test]
+fn a_stretch_of_a_file_of_a_state_is_written_as_it_is() {
+    let f = Fixture::new();
+    let options = ["--method", "incremental", "--packet", "4"];
+    let series = f.make("series", &[1, 2, 3], &options);
+    let name = "ckpt_relax_98ff-42000-2f1307f1a2b.dmtcp";
+    let image = fs::read(f.states[2].join(name)).expect("reads");
+    let cat = |options: &[&str]| {
+        let mut args = vec!["delta", "cat", text(&series), "3", name];
+        args.extend(options);
+        bytes_of(&args)
+    };
+    assert!(cat(&[]) == image);
+    assert!(cat(&["--from", "1KiB", "--length", "1MiB"]) == image[1024..1024 + (1 << 20)]);
+    let end = (image.len() - 10).to_string();
+    assert!(cat(&["--from", &end]) == image[image.len() - 10..]);
+    assert!(cat(&["--from", "1GiB"]).is_empty());
+    let beside = "ckpt_relax_98ff-41000-2f1307f1a2b_files/fd-info.txt";
+    let args = ["delta", "cat", text(&series), "2", beside];
+    assert_eq!(bytes_of(&args), b"of checkpoint 2\n");
+    for (state, file, code, said) in [
+        ("9", name, 2, "no state 9"),
+        ("3", "ckpt.dmtcp", 2, "no file `ckpt.dmtcp` in this state: it has ckpt_relax"),
+    ] {
+        refused(&["delta", "cat", text(&series), state, file], code, said);
+    }
+    // no packet is read that is not needed: the stretch of another packet is there still
+    let third = series.join("0003.state");
+    let mut bytes = fs::read(&third).expect("reads");
+    bytes[20] ^= 1;
+    fs::write(&third, bytes).expect("writes");
+    let damaged: Vec<bool> = (0..image.len())
+        .step_by(4096)
+        .map(|from| {
+            let from = from.to_string();
+            let args = ["delta", "cat", text(&series), "3", name, "--from", &from, "--length", "4096"];
+            cvc(&args).code == Some(6)
+        })
+        .collect();
+    let count = damaged.iter().filter(|is| **is).count();
+    assert!(count <= 4, "{count} blocks of one packet of four");
+    let other = "ckpt_relax_98ff-41000-2f1307f1a2b.dmtcp";
+    refused(&["delta", "cat", text(&series), "3", other], 6, "damaged: packet 1 of");
+}
+
+#[test]
+fn hashes_that_are_missing_or_damaged_are_told_and_made_again() {
+    let f = Fixture::new();
+    let series = f.make("series", &[1, 2], &["--method", "incremental"]);
+    let hashes = series.join("0002.sign");
+    let good = fs::read(&hashes).expect("reads");
+    let mut flipped = good.clone();
+    flipped[200] ^= 1;
+    fs::write(&hashes, &flipped).expect("writes");
+    let told = done(&["delta", "verify", text(&series)]).replace('\n', " ");
+    assert!(told.contains("state 2: whole"), "{told}");
+    assert!(told.contains("hashes were made again from what is stored"), "{told}");
+    assert!(told.contains("damaged"), "{told}");
+    assert!(fs::read(&hashes).expect("reads") == good);
+    let found = json(&["delta", "verify", text(&series), "--json"]);
+    assert_eq!(found["states"][0]["hashes"], "whole");
+    assert_eq!(found["states"][1]["whole"], true);
+    fs::remove_file(&hashes).expect("removes");
+    let ended = cvc(&["delta", "make", text(&series), text(&f.states[2])]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("the hashes of state 2 were made again"),
+        "{}",
+        ended.stderr
+    );
+    done(&["delta", "verify", text(&series), "3", "--against", text(&f.states[2])]);
+    // what cannot be restored is in the JSON, and the exit code says so
+    let third = series.join("0003.state");
+    let mut bytes = fs::read(&third).expect("reads");
+    bytes[20] ^= 1;
+    fs::write(&third, bytes).expect("writes");
+    let ended = cvc(&["delta", "verify", text(&series), "--json"]);
+    assert_eq!(ended.code, Some(6));
+    let found: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(found["states"][2]["whole"], false);
+    let error = found["states"][2]["error"].as_str().expect("text");
+    assert!(error.contains("damaged: packet 1 of"), "{error}");
+}
+
+#[test]
+fn what_moved_is_shown_beside_what_is_stored() {
+    let f = Fixture::new();
+    // DMTCP saves shared memory under another name in each checkpoint
+    let content: Vec<u8> = (0..40_960_u32).flat_map(|n| (n / 3).to_le_bytes()).collect();
+    for (state, name) in [(0, "SYSV-1"), (1, "SYSV-2")] {
+        let beside = f.states[state].join("ckpt_relax_98ff-41000-2f1307f1a2b_files");
+        fs::write(beside.join(name), &content).expect("writes");
+    }
+    let series = f.make("series", &[1, 2], &["--method", "incremental"]);
+    let shown = json(&["delta", "show", text(&series), "--json"]);
+    let state = &shown["states"][1];
+    let number = |key: &str| state[key].as_u64().expect("a number");
+    assert_eq!(number("moved_bytes"), content.len() as u64);
+    // the front, what it leaves behind, stacks, heaps and the short file beside them; not what moved
+    let beside = b"of checkpoint 2\n".len() as u64;
+    assert_eq!(number("new_bytes"), (STEP + GROWN) * PAGE + beside);
+    assert_eq!(
+        number("changed_bytes"),
+        number("new_bytes") + number("moved_bytes")
+    );
+    let table = done(&["delta", "show", text(&series)]);
+    assert!(table.contains("changed") && table.contains("new"), "{table}");
+    let file = done(&["delta", "show", text(&series.join("0002.state"))]).replace('\n', " ");
+    assert!(file.contains("to what was at another place"), "{file}");
+}

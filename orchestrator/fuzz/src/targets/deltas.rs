@@ -7,6 +7,7 @@ use std::fs;
 pub(crate) const STATE_WORDS: &[&str] = &[
     "cvcdelt\u{1}",
     "cvcdelt\u{2}",
+    "cvcdelt\u{3}",
     "\"base\":null",
     "\"base\":{\"state\":1,\"digest\":\"0\"}",
     "\"block_bytes\":4096",
@@ -16,6 +17,9 @@ pub(crate) const STATE_WORDS: &[&str] = &[
     "\"transform\":\"xor\"",
     "\"name\":\"../x\"",
 ];
+
+/// The state in full against which `moved.state` is stored.
+const BASE: &[u8] = include_bytes!("../../seeds/delta-state/base.state");
 
 pub(crate) const SIGNATURE_WORDS: &[&str] = &[
     "cvcsign\u{1}",
@@ -77,8 +81,14 @@ pub(crate) fn state(data: &[u8]) {
             };
             let (summary, digest) = (file.summary().clone(), file.summary().digest.clone());
             assert_eq!(file.file_bytes(), bytes.len() as u64);
-            // what it is a delta of is not there: only a state in full is a chain
-            let Ok(mut chain) = cvc_delta::Chain::new(vec![file]) else {
+            let mut files = vec![file];
+            if summary.base.is_some() {
+                let base = dir.join("base.state").into_std_path_buf();
+                fs::write(&base, BASE).expect("writes");
+                files.push(StateFile::open(&base).expect("it is not damaged"));
+            }
+            // what others are a delta of is not there
+            let Ok(mut chain) = cvc_delta::Chain::new(files) else {
                 assert!(summary.base.is_some());
                 return;
             };
@@ -87,6 +97,7 @@ pub(crate) fn state(data: &[u8]) {
                 Ok(()) => {
                     assert_eq!(chain.summary().digest, digest);
                     for image in &summary.images {
+                        read_middle(&mut chain, image, &to);
                         let restored = fs::metadata(to.join(&image.name)).expect("restored");
                         assert_eq!(restored.len(), image.bytes, "{}", image.name);
                     }
@@ -98,6 +109,20 @@ pub(crate) fn state(data: &[u8]) {
             }
         });
     }
+}
+
+/// A stretch in the middle of a file is what was restored there.
+fn read_middle(chain: &mut cvc_delta::Chain, image: &cvc_delta::ImageEntry, to: &std::path::Path) {
+    let restored = fs::read(to.join(&image.name)).expect("restored");
+    let (from, end) = (image.bytes / 3, image.bytes - image.bytes / 3);
+    let mut read = Vec::new();
+    let took = chain.read(&image.name, from..end, &mut |bytes| {
+        read.extend_from_slice(bytes);
+        Ok(())
+    });
+    took.expect("it was restored");
+    let within = |at: u64| usize::try_from(at).expect("it was restored");
+    assert!(read == restored[within(from)..within(end)], "{}", image.name);
 }
 
 /// The hashes of a state: as they are, and with right checksums.
