@@ -137,7 +137,7 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Print the JSON Schema of a kind of file
     ///
-    /// Of campaign files, of application descriptors, or of what `cvc predict --json` prints.
+    /// Of campaign files, of application descriptors, or of what `cvc predict --json` or `cvc delta ... --json` prints.
     Schema {
         /// The kind of file
         #[arg(value_enum, default_value = "campaign")]
@@ -168,6 +168,8 @@ pub enum SchemaOf {
     App,
     /// What `cvc predict --json` prints
     Predict,
+    /// What `cvc delta make`, `show`, `verify` and `compare` print with `--json`
+    Delta,
 }
 
 /// What a new campaign measures.

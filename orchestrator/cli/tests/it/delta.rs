@@ -666,7 +666,12 @@ fn a_stretch_of_a_file_of_a_state_is_written_as_it_is() {
     assert_eq!(bytes_of(&args), b"of checkpoint 2\n");
     for (state, file, code, said) in [
         ("9", name, 2, "no state 9"),
-        ("3", "ckpt.dmtcp", 2, "no file `ckpt.dmtcp` in this state: it has ckpt_relax"),
+        (
+            "3",
+            "ckpt.dmtcp",
+            2,
+            "no file `ckpt.dmtcp` in this state: it has ckpt_relax",
+        ),
     ] {
         refused(&["delta", "cat", text(&series), state, file], code, said);
     }
@@ -679,14 +684,28 @@ fn a_stretch_of_a_file_of_a_state_is_written_as_it_is() {
         .step_by(4096)
         .map(|from| {
             let from = from.to_string();
-            let args = ["delta", "cat", text(&series), "3", name, "--from", &from, "--length", "4096"];
+            let args = [
+                "delta",
+                "cat",
+                text(&series),
+                "3",
+                name,
+                "--from",
+                &from,
+                "--length",
+                "4096",
+            ];
             cvc(&args).code == Some(6)
         })
         .collect();
     let count = damaged.iter().filter(|is| **is).count();
     assert!(count <= 4, "{count} blocks of one packet of four");
     let other = "ckpt_relax_98ff-41000-2f1307f1a2b.dmtcp";
-    refused(&["delta", "cat", text(&series), "3", other], 6, "damaged: packet 1 of");
+    refused(
+        &["delta", "cat", text(&series), "3", other],
+        6,
+        "damaged: packet 1 of",
+    );
 }
 
 #[test]
@@ -700,7 +719,10 @@ fn hashes_that_are_missing_or_damaged_are_told_and_made_again() {
     fs::write(&hashes, &flipped).expect("writes");
     let told = done(&["delta", "verify", text(&series)]).replace('\n', " ");
     assert!(told.contains("state 2: whole"), "{told}");
-    assert!(told.contains("hashes were made again from what is stored"), "{told}");
+    assert!(
+        told.contains("hashes were made again from what is stored"),
+        "{told}"
+    );
     assert!(told.contains("damaged"), "{told}");
     assert!(fs::read(&hashes).expect("reads") == good);
     let found = json(&["delta", "verify", text(&series), "--json"]);
@@ -710,11 +732,20 @@ fn hashes_that_are_missing_or_damaged_are_told_and_made_again() {
     let ended = cvc(&["delta", "make", text(&series), text(&f.states[2])]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("the hashes of state 2 were made again"),
+        ended
+            .stderr
+            .contains("the hashes of state 2 were made again"),
         "{}",
         ended.stderr
     );
-    done(&["delta", "verify", text(&series), "3", "--against", text(&f.states[2])]);
+    done(&[
+        "delta",
+        "verify",
+        text(&series),
+        "3",
+        "--against",
+        text(&f.states[2]),
+    ]);
     // what cannot be restored is in the JSON, and the exit code says so
     let third = series.join("0003.state");
     let mut bytes = fs::read(&third).expect("reads");
@@ -732,7 +763,9 @@ fn hashes_that_are_missing_or_damaged_are_told_and_made_again() {
 fn what_moved_is_shown_beside_what_is_stored() {
     let f = Fixture::new();
     // DMTCP saves shared memory under another name in each checkpoint
-    let content: Vec<u8> = (0..40_960_u32).flat_map(|n| (n / 3).to_le_bytes()).collect();
+    let content: Vec<u8> = (0..40_960_u32)
+        .flat_map(|n| (n / 3).to_le_bytes())
+        .collect();
     for (state, name) in [(0, "SYSV-1"), (1, "SYSV-2")] {
         let beside = f.states[state].join("ckpt_relax_98ff-41000-2f1307f1a2b_files");
         fs::write(beside.join(name), &content).expect("writes");
@@ -750,7 +783,43 @@ fn what_moved_is_shown_beside_what_is_stored() {
         number("new_bytes") + number("moved_bytes")
     );
     let table = done(&["delta", "show", text(&series)]);
-    assert!(table.contains("changed") && table.contains("new"), "{table}");
+    assert!(
+        table.contains("changed") && table.contains("new"),
+        "{table}"
+    );
     let file = done(&["delta", "show", text(&series.join("0002.state"))]).replace('\n', " ");
     assert!(file.contains("to what was at another place"), "{file}");
+}
+
+#[test]
+fn the_json_is_what_its_schema_says() {
+    let schema = json(&["schema", "delta"]);
+    let f = Fixture::new();
+    let options = ["--method", "bounded", "--threshold", "inf"];
+    let series = f.make("series", &[1, 2], &options);
+    let made = done(&["delta", "make", text(&series), text(&f.states[2]), "--json"]);
+    let third = series.join("0003.state");
+    let (one, two) = (text(&f.states[0]), text(&f.states[1]));
+    let printed = [
+        ("state", made),
+        ("series", done(&["delta", "show", text(&series), "--json"])),
+        ("file", done(&["delta", "show", text(&third), "--json"])),
+        (
+            "verification",
+            done(&["delta", "verify", text(&series), "--json"]),
+        ),
+        (
+            "comparison",
+            done(&["delta", "compare", one, two, "--pack", "--json"]),
+        ),
+    ];
+    for (kind, printed) in printed {
+        let printed: Value = serde_json::from_str(&printed).expect("JSON");
+        let mut found = Vec::new();
+        let of_kind = &schema["$defs"][kind];
+        crate::predict::violations(of_kind, &schema, &printed, kind, &mut found);
+        assert!(found.is_empty(), "{found:#?}");
+        crate::predict::violations(&schema, &schema, &printed, kind, &mut found);
+        assert!(found.is_empty(), "{found:#?}");
+    }
 }

@@ -388,7 +388,7 @@ fn observations_of_two_environments_are_not_mixed_and_either_can_be_asked_for() 
 }
 
 /// What of a value a schema does not describe, or what it misses; only the keywords that the schema of predictions uses.
-fn violations(
+pub(crate) fn violations(
     schema: &serde_json::Value,
     root: &serde_json::Value,
     value: &serde_json::Value,
