@@ -228,6 +228,17 @@ fn of_point(
         };
         // A later checkpoint is written beside the earlier one before it takes its place.
         stored_peak = stored_mib * if checkpoints > 1.0 { 2.0 } else { 1.0 };
+        if let Some(deltas) = checkpoint
+            .deltas
+            .as_ref()
+            .filter(|_| checkpoint.moment.is_compared())
+        {
+            // the series of the run, another one, and a state that was restored
+            stored_peak += stored_mib * 3.0;
+            // each state is read, stored and restored
+            let ways = deltas.ways().count() as f64;
+            seconds += ways * checkpoints * 3.0 * stored_mib / IMAGE_MIB_PER_S;
+        }
         let rate = match point.compression {
             Compression::None => IMAGE_MIB_PER_S,
             Compression::Gzip => IMAGE_MIB_PER_S.min(GZIP_MIB_PER_S * busy),

@@ -136,6 +136,7 @@ fn a_series_is_a_moment_and_needs_dmtcp_and_one_place_for_its_images() {
     let every = Moment::Series {
         every_s: 60.0,
         count: 8,
+        compare: true,
     };
     assert!(moments.contains(&Some(every.clone())), "{moments:?}");
     assert_eq!(every.to_string(), "every 60 s, 8 times");
