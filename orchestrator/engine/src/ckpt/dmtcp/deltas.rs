@@ -428,3 +428,193 @@ fn with_peak<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
         .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
     (done, kib.filter(|_| is_reset).map(|kib| kib << 10))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_core::{ids::RunId, units::ByteSize};
+
+    /// Real checkpoints of a small program on two ranks, gzip'd.
+    const RELAX: &str = "../delta/tests/fixtures/relax";
+
+    struct Run {
+        _dir: tempfile::TempDir,
+        images: Utf8PathBuf,
+        deltas: Deltas,
+    }
+
+    impl Run {
+        /// A run of which the first three checkpoints of [`RELAX`] were stored, each over the one before.
+        fn new(methods: &[DeltaMethod], keep: bool) -> Self {
+            let dir = tempfile::tempdir().expect("a directory");
+            let work = Utf8Path::from_path(dir.path()).expect("UTF-8").join("work");
+            let settings = DeltaSettings {
+                methods: methods.to_vec(),
+                codecs: vec![DeltaCodec::Lz4],
+                blocks: vec![ByteSize(4 << 10), ByteSize(64 << 10)],
+                keep,
+            };
+            let images = work.join("ckpt");
+            fs::create_dir_all(&images).expect("a directory");
+            fs::write(images.join("dmtcp_restart_script.sh"), "exec true").expect("writes");
+            let mut deltas = Deltas::new(&settings, &work);
+            for state in 1..=3 {
+                let from = Utf8PathBuf::from(format!("{RELAX}/{state}"));
+                copy_tree(&from, &images).expect("copies");
+                let mut source = State::list(images.as_std_path()).expect("a state");
+                source.files.retain(|file| !file.name.ends_with(".sh"));
+                deltas.store(source).expect("stored");
+            }
+            // what DMTCP left of an earlier checkpoint is no part of the state
+            fs::write(images.join("left"), "of an earlier one").expect("writes");
+            Self {
+                _dir: dir,
+                images,
+                deltas,
+            }
+        }
+
+        fn records(&self) -> Vec<(String, String, f64)> {
+            let mut findings = Findings::new(RunId::of(b"r"));
+            self.deltas.record(&mut findings);
+            let records = findings.records.iter().map(|r| {
+                let of = |key: &str| r.labels.get(key).cloned().unwrap_or_default();
+                let labels = ["ckpt", "method", "codec", "block"].map(of).join(" ");
+                (r.name.to_string(), labels, r.value)
+            });
+            records.collect()
+        }
+    }
+
+    #[test]
+    fn what_was_restored_takes_the_place_of_the_images_uncompressed() {
+        let mut run = Run::new(&[DeltaMethod::Incremental], false);
+        run.deltas.restore_into(&run.images).expect("the same");
+        let there = State::list(run.images.as_std_path()).expect("a state");
+        let names = |state: &State| -> Vec<String> {
+            let files = state.files.iter().map(|file| file.name.clone());
+            files.filter(|name| !name.ends_with(".sh")).collect()
+        };
+        let third = State::list(Path::new(&format!("{RELAX}/3"))).expect("a state");
+        assert_eq!(names(&there), names(&third));
+        assert!(run.images.join("dmtcp_restart_script.sh").exists());
+        let image = there.files.iter().find(|f| f.name.ends_with(".dmtcp"));
+        let bytes = fs::read(&image.expect("an image").path).expect("reads");
+        assert_ne!(bytes[..2], [0x1f, 0x8b], "it is not gzip'd");
+        let restarted = run.records();
+        let restarted = restarted
+            .iter()
+            .find(|(name, ..)| name == names::SERIES_RESTARTED_BYTES)
+            .expect("recorded");
+        assert_eq!(restarted.1, "3 incremental lz4 4096");
+        let content: u64 = there.bytes() - "exec true".len() as u64;
+        assert_eq!(restarted.2, content as f64);
+        let entries: Vec<_> = fs::read_dir(&run.deltas.dir)
+            .expect("a directory")
+            .flatten()
+            .map(|e| e.file_name())
+            .collect();
+        assert_eq!(entries, ["series"], "nothing else is left");
+    }
+
+    #[test]
+    fn a_byte_that_was_not_stored_is_told_with_its_state_and_file() {
+        let mut run = Run::new(&[DeltaMethod::Incremental], false);
+        let state = State::list(run.images.as_std_path()).expect("a state");
+        let file = state.files.iter().find(|f| f.name.ends_with(".dmtcp"));
+        let file = file.expect("an image");
+        // the image of an earlier checkpoint of the same process
+        fs::copy(format!("{RELAX}/1/{}", file.name), &file.path).expect("copies");
+        let failure = run
+            .deltas
+            .restore_into(&run.images)
+            .expect_err("it differs");
+        assert_eq!(failure.cause, Cause::Restart);
+        let beginning = "state 3, restored from its deltas, cannot be restarted: ";
+        assert!(failure.detail.starts_with(beginning), "{}", failure.detail);
+        assert!(failure.detail.contains(&file.name), "{}", failure.detail);
+        assert!(
+            !run.records()
+                .iter()
+                .any(|(name, ..)| name == names::SERIES_RESTARTED_BYTES)
+        );
+    }
+
+    #[test]
+    fn all_other_ways_are_made_from_the_first_and_each_state_is_restored() {
+        let mut run = Run::new(&[DeltaMethod::Incremental, DeltaMethod::Full], true);
+        let go_on = AtomicBool::new(false);
+        assert_eq!(run.deltas.ways(), 4);
+        assert_eq!(run.deltas.title(3), "deltas: full, lz4, blocks of 64KiB");
+        for way in 0..4 {
+            run.deltas.evaluate(way, &go_on).expect("made");
+        }
+        let records = run.records();
+        for method in ["incremental", "full"] {
+            for block in [4 << 10, 64 << 10] {
+                for name in [
+                    names::SERIES_FILE_BYTES,
+                    names::SERIES_STORE_S,
+                    names::SERIES_RESTORE_S,
+                ] {
+                    for ckpt in 1..=3 {
+                        let labels = format!("{ckpt} {method} lz4 {block}");
+                        let found = records
+                            .iter()
+                            .filter(|(n, l, value)| n == name && *l == labels && *value > 0.0);
+                        assert_eq!(found.count(), 1, "{name} {labels}");
+                    }
+                }
+            }
+        }
+        let bytes = |labels: &str| {
+            let of = |(name, l, _): &&(String, String, f64)| {
+                name == names::SERIES_FILE_BYTES && l == labels
+            };
+            records.iter().find(of).expect("a record").2
+        };
+        // larger blocks store more, and a state in full more than what changed
+        let delta = bytes("3 incremental lz4 4096");
+        assert!(bytes("3 incremental lz4 65536") > delta);
+        assert!(bytes("3 full lz4 4096") > delta);
+
+        // the first one is kept, and nothing else
+        let kept = tempfile::tempdir().expect("a directory");
+        let root = Utf8Path::from_path(kept.path()).expect("UTF-8");
+        run.deltas.keep(root).expect("kept");
+        let work = run.images.parent().expect("a directory");
+        clear(work).expect("removed");
+        assert!(!work.join(DIR).exists());
+        let series = Series::open(root.join(KEPT).as_std_path()).expect("a series");
+        for state in 1..=3_u32 {
+            let same = format!("{RELAX}/{state}");
+            let verified = series.verify(state, Some(Path::new(&same)), &|_| {});
+            verified.unwrap_or_else(|e| panic!("state {state}: {e}"));
+        }
+    }
+
+    #[test]
+    fn a_way_that_is_stopped_records_no_time_that_was_not_measured() {
+        let mut run = Run::new(&[DeltaMethod::Incremental, DeltaMethod::Full], false);
+        run.deltas
+            .evaluate(2, &AtomicBool::new(true))
+            .expect("it ends");
+        assert!(!run.records().iter().any(|(_, l, _)| l.contains("full")));
+    }
+
+    #[test]
+    fn no_room_is_told_before_anything_is_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = Utf8Path::from_path(dir.path()).expect("UTF-8");
+        require_room(dir, 1).expect("room for a byte");
+        let error = require_room(dir, u64::MAX).expect_err("no disk is as large");
+        let failure = failure(Cause::Checkpoint, "it cannot be stored", &error);
+        assert_eq!(failure.cause, Cause::DiskFull);
+        assert!(
+            failure.detail.contains("MiB are free"),
+            "{}",
+            failure.detail
+        );
+        assert_eq!(fs::read_dir(dir).expect("a directory").count(), 0);
+    }
+}
