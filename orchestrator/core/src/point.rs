@@ -126,13 +126,31 @@ pub enum Moment {
     SizeOnly,
     /// The same after this step, for what a program allocates only later: buffers of its first output, for example.
     SizeOnlyAfterStep(u64),
-    /// Again and again, and what differs between them is measured. A program that ends before the last has fewer.
+    /// Again and again. A program that ends before the last has fewer.
     Series {
         /// Seconds between them; the first is so long after the program began to compute.
         every_s: f64,
         /// How many, 2 or more.
         count: u32,
+        /// Whether what differs between them is measured, as it is by default.
+        #[serde(default = "yes", skip_serializing_if = "is_true")]
+        compare: bool,
     },
+}
+
+/// What tables add to a series that is not compared.
+const NOT_COMPARED: &str = ", not compared";
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 impl fmt::Display for Moment {
@@ -146,7 +164,14 @@ impl fmt::Display for Moment {
             Self::AfterStep(step) => write!(f, "after step {step}"),
             Self::SizeOnly => f.write_str("size-only"),
             Self::SizeOnlyAfterStep(step) => write!(f, "size-only after step {step}"),
-            Self::Series { every_s, count } => write!(f, "every {every_s} s, {count} times"),
+            Self::Series {
+                every_s,
+                count,
+                compare,
+            } => {
+                let apart = if *compare { "" } else { NOT_COMPARED };
+                write!(f, "every {every_s} s, {count} times{apart}")
+            }
         }
     }
 }
@@ -167,6 +192,10 @@ impl FromStr for Moment {
             return step(number).map(Self::AfterStep);
         }
         if let Some(rest) = text.strip_prefix("every ") {
+            let (rest, compare) = match rest.strip_suffix(NOT_COMPARED) {
+                Some(rest) => (rest, false),
+                None => (rest, true),
+            };
             let (every_s, count) = rest
                 .strip_suffix(" times")
                 .and_then(|rest| rest.split_once(" s, "))
@@ -174,6 +203,7 @@ impl FromStr for Moment {
             return Ok(Self::Series {
                 every_s: every_s.parse().map_err(|_| UnknownWord)?,
                 count: count.parse().map_err(|_| UnknownWord)?,
+                compare,
             });
         }
         let list = text
@@ -194,9 +224,14 @@ impl Moment {
         }
     }
 
-    /// Whether what differs between its checkpoints is measured.
+    /// Whether checkpoints come again and again.
     pub fn is_series(&self) -> bool {
         matches!(self, Self::Series { .. })
+    }
+
+    /// Whether what differs between its checkpoints is measured.
+    pub fn is_compared(&self) -> bool {
+        matches!(self, Self::Series { compare: true, .. })
     }
 }
 

@@ -370,12 +370,33 @@ impl Series {
     /// # Errors
     /// Where it cannot be read, is of another run, changes meanwhile, or cannot be written. The series is then as it was.
     pub fn add(&mut self, path: &Path, progress: &dyn Fn(u64)) -> Result<StateRecord, DeltaError> {
+        self.add_listed(|| Source::list(path), progress)
+    }
+
+    /// Adds the next state, of which the files are given. `progress` is told bytes that were read.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn add_source(
+        &mut self,
+        source: Source,
+        progress: &dyn Fn(u64),
+    ) -> Result<StateRecord, DeltaError> {
+        self.add_listed(|| Ok(source), progress)
+    }
+
+    fn add_listed(
+        &mut self,
+        list: impl FnOnce() -> Result<Source, DeltaError>,
+        progress: &dyn Fn(u64),
+    ) -> Result<StateRecord, DeltaError> {
         let _lock = lock(&self.dir)?;
         // what another one added meanwhile
         self.manifest = Self::open(&self.dir)?.manifest;
         self.sweep()?;
         let options = self.manifest.options;
-        let source = Source::list(path)?;
+        let source = list()?;
+        let path = &source.path;
         let begin = Instant::now();
         let signed = sign_all(&source, options.addressing, options.block_bytes, progress)?;
         let hash_s = begin.elapsed().as_secs_f64();

@@ -32,6 +32,7 @@ fn point(mpi: &str) -> Point {
         checkpointer: CheckpointerKind::Dmtcp,
         moment: Some(Moment::Series {
             every_s: 3.0,
+            compare: true,
             count: 4,
         }),
         ..Point::default()

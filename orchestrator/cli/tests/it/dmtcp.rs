@@ -475,6 +475,102 @@ fn three_checkpoints_of_the_stencil_are_compared_while_it_runs() {
 }
 
 #[test]
+fn a_program_is_restarted_from_what_was_restored_from_its_deltas() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let c = stencil(
+        "deltas",
+        "class = \"middle\"\nmpi = \"openmpi\"\ncompression = [\"none\", \"gzip\"]",
+        "repeats = 1",
+        "restart_check = true\nmoment = { every_s = 0.5, count = 3 }\n\
+         deltas = { methods = [\"incremental\", \"full\"], codecs = [\"zstd\", \"none\"], keep = true }",
+    );
+    c.run().expect(0);
+    c.assert_whole(2);
+    for run in c.run_names() {
+        let records = c.records(&run);
+        assert_eq!(value(&records, "restart_verified", &[]), [1.0]);
+        let live = [
+            ("method", "incremental"),
+            ("codec", "zstd"),
+            ("block", "4096"),
+        ];
+        let restarted = value(&records, "series_restarted_bytes", &live);
+        // of each of the four ways: three states, stored and restored
+        for method in ["incremental", "full"] {
+            for codec in ["zstd", "none"] {
+                let labels = [("method", method), ("codec", codec), ("block", "4096")];
+                let of = |name: &str| value(&records, name, &labels);
+                for name in ["series_file_bytes", "series_store_s", "series_restore_s"] {
+                    let values = of(name);
+                    assert_eq!(values.len(), 3, "{name} {labels:?} {records:?}");
+                    assert!(values.iter().all(|v| *v > 0.0), "{name}: {values:?}");
+                }
+                // where the kernel lets it be set back; a process that holds a window of an image has more than that
+                let memory = of("series_memory_bytes");
+                assert!(
+                    memory.iter().all(|bytes| *bytes > f64::from(16 << 20)),
+                    "{memory:?}"
+                );
+            }
+        }
+        let files = |method: &str, codec: &str| {
+            let labels = [("method", method), ("codec", codec)];
+            value(&records, "series_file_bytes", &labels)
+        };
+        let (deltas, full) = (files("incremental", "none"), files("full", "none"));
+        assert!(deltas[1] < full[1] * 0.7, "{deltas:?} {full:?}");
+        assert!(files("full", "zstd")[0] < full[0], "{full:?}");
+        // what is left: the kept series alone, whose last state has as many bytes as were restarted from
+        let kept = c.dir().join("runs").join(&run).join("deltas");
+        let series = cvc_delta::Series::open(&kept).expect("the series");
+        assert_eq!(series.states().len(), 3);
+        let last = series.states()[2].content_bytes as f64;
+        assert_eq!(restarted, [last]);
+        for state in 1..=3 {
+            series.verify(state, None, &|_| {}).expect("whole");
+        }
+        let parts = value(
+            &records,
+            "series_part_changed_bytes",
+            &[("ckpt", "3"), ("since", "1")],
+        );
+        let zones = value(
+            &records,
+            "series_zone_changed_bytes",
+            &[("ckpt", "3"), ("since", "1")],
+        );
+        assert_eq!(parts.iter().sum::<f64>(), zones.iter().sum::<f64>());
+    }
+    c.assert_nothing_left();
+}
+
+#[test]
+fn a_series_that_is_not_compared_takes_its_checkpoints_and_reads_none() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let c = stencil(
+        "apart",
+        "class = \"middle\"\nmpi = \"openmpi\"\nmoment = [{ every_s = 0.5, count = 3 }, { every_s = 0.5, count = 3, compare = false }]",
+        "repeats = 1",
+        "deltas = {}",
+    );
+    c.run().expect(0);
+    c.assert_whole(2);
+    let mut stored = Vec::new();
+    for run in c.run_names() {
+        let records = c.records(&run);
+        assert_eq!(
+            value(&records, "series_checkpoints", &[("planned", "3")]),
+            [3.0]
+        );
+        stored.push(value(&records, "series_file_bytes", &[]).len());
+        assert!(!c.dir().join("runs").join(&run).join("deltas").exists());
+    }
+    stored.sort_unstable();
+    assert_eq!(stored, [0, 3]);
+    c.assert_nothing_left();
+}
+
+#[test]
 fn behind_a_front_a_differential_grows_and_an_incremental_does_not() {
     require!(Tool::Dmtcp, Tool::OpenMpi);
     let c = campaign(

@@ -142,7 +142,8 @@ impl Grid {
             );
         }
         let is_driven = self.settings.checkpointer.at(index).is_driven();
-        if mapping.nodes() > 1 && apart && is_driven && self.settings.moment.at(index).is_series() {
+        if mapping.nodes() > 1 && apart && is_driven && self.settings.moment.at(index).is_compared()
+        {
             return no(
                 ExcludedBy::Combination,
                 format!(

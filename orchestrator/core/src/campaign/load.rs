@@ -266,6 +266,10 @@ fn read(
         trace: &trace,
     };
     let grids = grids(&mut check, &known, &tables, table);
+    if check.errors.is_empty() {
+        let place = |rest: &[Step<'_>]| span_of(table, &[&["checkpoint".into()], rest].concat());
+        settings::deltas_of_a_series(&mut check, &checkpoint, &grids, &place);
+    }
     check_classes(&mut check, &known, &tables);
     check_rules(&mut check, &known, &tables, predict.as_ref());
     check_templates(&mut check, &apps, &grids, &tables);

@@ -5,6 +5,7 @@ mod build;
 mod checker;
 mod cluster;
 mod cluster_settings;
+mod deltas;
 mod ec2;
 mod ec2_names;
 mod ec2_settings;
@@ -29,6 +30,7 @@ mod variant;
 pub use blocks::{Block, BlockKind, Blocks};
 pub use checker::KnownHosts;
 pub use cluster::{Allocation, Cluster, InventorySource, SlurmLauncher, SlurmSettings, WARNING_S};
+pub use deltas::{DeltaCodec, DeltaMethod, DeltaSettings, DeltaWay};
 pub use ec2::{
     Budget, Credits, Disk, Ec2Settings, Image, InstanceSpec, Market, PriceSettings, Volume,
     WhenShort,

@@ -2,7 +2,7 @@
 //!
 //! Paths are kept as written, so that the plan is the same on every machine; [`crate::paths::expand_path`] resolves them.
 
-use super::blocks::Blocks;
+use super::{blocks::Blocks, deltas::DeltaSettings};
 use crate::hosts::HostEntry;
 use crate::point::{Moment, Point, Repeat, TracerKind};
 use crate::registry::define_kind;
@@ -291,6 +291,9 @@ pub struct CheckpointSettings {
     pub baseline: bool,
     /// Time limit of one checkpoint, seconds.
     pub timeout_s: f64,
+    /// How the checkpoints of a series that is compared are stored as deltas; none: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deltas: Option<DeltaSettings>,
 }
 
 impl CheckpointSettings {
@@ -301,6 +304,7 @@ impl CheckpointSettings {
             restart_check: point.restart_check.unwrap_or(self.restart_check),
             baseline: self.baseline,
             timeout_s: self.timeout_s,
+            deltas: self.deltas.clone(),
         }
     }
 }

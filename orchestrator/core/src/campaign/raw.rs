@@ -5,6 +5,7 @@
 use super::{
     checker::wrong_seconds,
     cluster::{Allocation, SlurmLauncher},
+    deltas::{DeltaCodec, DeltaMethod},
     ec2::{Credits, Disk, Market, PriceSettings, Volume, WhenShort},
     model::{DEFAULT_LOCALE, Format, MpiFamily, MpiIo, Order, StorageKind},
 };
@@ -12,7 +13,7 @@ use crate::{
     hosts::HostKeys,
     point::{Moment, TracerKind},
     source::Step,
-    units::counted,
+    units::{ByteSize, counted},
 };
 use indexmap::IndexMap;
 use serde::{
@@ -529,6 +530,42 @@ pub struct RawCheckpoint {
     /// Time limit of one checkpoint, seconds.
     #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub timeout_s: f64,
+    /// Of a series: each checkpoint is also stored as what changed since an earlier one, restored, and what that took is recorded. Default: not.
+    pub deltas: Option<RawDeltas>,
+}
+
+/// How the checkpoints of a series are stored. The first of each list is made while the program runs, all others after its end.
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Deltas"))]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table that says how deltas are made"
+)]
+pub struct RawDeltas {
+    /// Against which earlier checkpoint each is stored. Default: the one before.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub methods: Vec<DeltaMethod>,
+    /// How blocks are compressed. Default: zstd.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub codecs: Vec<DeltaCodec>,
+    /// Sizes of blocks: powers of two from 4KiB to 1MiB. Default: 4KiB, a page.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub blocks: Vec<ByteSize>,
+    /// Whether the series that was made while the program ran stays in the directory of the run, as `deltas`. Default: false.
+    pub keep: bool,
+}
+
+impl Default for RawDeltas {
+    fn default() -> Self {
+        Self {
+            methods: vec![DeltaMethod::Incremental],
+            codecs: vec![DeltaCodec::Zstd],
+            blocks: vec![ByteSize(4 << 10)],
+            keep: false,
+        }
+    }
 }
 
 impl Default for RawCheckpoint {
@@ -538,6 +575,7 @@ impl Default for RawCheckpoint {
             restart_check: false,
             baseline: false,
             timeout_s: 120.0,
+            deltas: None,
         }
     }
 }
@@ -565,12 +603,15 @@ pub struct RawSeries {
     /// How many. A program that ends before the last has fewer.
     #[cfg_attr(feature = "schema", schemars(range(min = 2, max = 1000)))]
     pub count: i64,
+    /// Whether what differs between them is measured. Default: true. Without, they only cost what checkpoints cost.
+    #[serde(default = "yes")]
+    pub compare: bool,
 }
 
 /// Most checkpoints of a series: the hashes of all are held in memory.
 const MAX_SERIES: i64 = 1000;
 
-/// A table is told from its first key: an enum of serde would not know the two keys of a series.
+/// A table is told from its first key: an enum of serde would not know the keys of a series.
 impl<'de> Deserialize<'de> for RawMoment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(MomentVisitor)
@@ -594,7 +635,7 @@ impl<'de> Visitor<'de> for MomentVisitor {
         let Some(key) = map.next_key::<String>()? else {
             return Err(serde::de::Error::custom("the moment is empty"));
         };
-        if key == "every_s" || key == "count" {
+        if ["every_s", "count", "compare"].contains(&key.as_str()) {
             let pushed = FirstAgain {
                 first: Some(key),
                 map,
@@ -733,6 +774,7 @@ impl RawSeries {
         Moment::Series {
             every_s: self.every_s,
             count: u32::try_from(self.count.clamp(2, MAX_SERIES)).unwrap_or(2),
+            compare: self.compare,
         }
     }
 }

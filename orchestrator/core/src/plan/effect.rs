@@ -32,6 +32,7 @@ pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
                 given("checkpoint.moment") || given("matrix.moment"),
             ),
             ("timeout_s", given("checkpoint.timeout_s")),
+            ("deltas", given("checkpoint.deltas")),
             (
                 "keep_images",
                 given("run.keep_images") && spec.run.keep_images,

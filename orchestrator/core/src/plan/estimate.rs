@@ -218,7 +218,7 @@ fn of_point(
 
     let checkpoint = spec.checkpoint.of(point);
     let is_driven = point.checkpointer.is_driven();
-    let (mut stored_peak, mut checkpoints) = (0.0, 0.0);
+    let (mut stored_peak, mut checkpoints, mut deltas_s) = (0.0, 0.0, 0.0);
     let (mut checkpoint_s, mut storage_s) = (None, None);
     if is_driven {
         checkpoints = match &checkpoint.moment {
@@ -228,6 +228,17 @@ fn of_point(
         };
         // A later checkpoint is written beside the earlier one before it takes its place.
         stored_peak = stored_mib * if checkpoints > 1.0 { 2.0 } else { 1.0 };
+        if let Some(deltas) = checkpoint
+            .deltas
+            .as_ref()
+            .filter(|_| checkpoint.moment.is_compared())
+        {
+            // the series of the run, another one, and a state that was restored
+            stored_peak += stored_mib * 3.0;
+            // each state is read, stored and restored, which no time limit of the run ends
+            let ways = deltas.ways().count() as f64;
+            deltas_s = ways * checkpoints * 3.0 * stored_mib / IMAGE_MIB_PER_S;
+        }
         let rate = match point.compression {
             Compression::None => IMAGE_MIB_PER_S,
             Compression::Gzip => IMAGE_MIB_PER_S.min(GZIP_MIB_PER_S * busy),
@@ -272,7 +283,7 @@ fn of_point(
         };
     PointEstimate {
         point: id.clone(),
-        seconds: seconds.min(spec.run.timeout_s),
+        seconds: seconds.min(spec.run.timeout_s) + deltas_s,
         needed_s: seconds,
         known: core_s.is_some(),
         known_cores: cores,

@@ -8,12 +8,14 @@ use cvc_core::point::{CheckpointerKind, Moment};
 use rstest::rstest;
 use std::path::Path;
 
-fn read(text: &str) -> Result<Plan, String> {
+fn load(text: &str) -> Result<campaign::Spec, String> {
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/apps");
     let text = format!("schema = 1\nname = \"test\"\n[sites.local]\nkind = \"local\"\n{text}");
-    campaign::load_text(Path::new("test.toml"), &text, &[apps])
-        .map(|spec| plan::build(&spec))
-        .map_err(|e| e.to_string())
+    campaign::load_text(Path::new("test.toml"), &text, &[apps]).map_err(|e| e.to_string())
+}
+
+fn read(text: &str) -> Result<Plan, String> {
+    load(text).map(|spec| plan::build(&spec))
 }
 
 fn plan(text: &str) -> Plan {
@@ -136,6 +138,7 @@ fn a_series_is_a_moment_and_needs_dmtcp_and_one_place_for_its_images() {
     let every = Moment::Series {
         every_s: 60.0,
         count: 8,
+        compare: true,
     };
     assert!(moments.contains(&Some(every.clone())), "{moments:?}");
     assert_eq!(every.to_string(), "every 60 s, 8 times");
@@ -155,6 +158,87 @@ fn a_series_is_a_moment_and_needs_dmtcp_and_one_place_for_its_images() {
             "a series of checkpoints is taken by DMTCP; the program decides itself when it writes its own"
         ]
     );
+}
+
+#[test]
+fn a_series_that_is_not_compared_is_a_moment_of_its_own_and_needs_no_one_place() {
+    let both = plan(&format!(
+        "{MATRIX}checkpointer = 'dmtcp'\nmoment = [{{ every_s = 5, count = 4 }}, {{ every_s = 5, count = 4, compare = false }}]\n"
+    ));
+    let shown: Vec<String> = both
+        .points
+        .iter()
+        .filter_map(|p| p.point.moment.as_ref().map(ToString::to_string))
+        .collect();
+    assert_eq!(
+        shown,
+        ["every 5 s, 4 times", "every 5 s, 4 times, not compared"]
+    );
+    for moment in both.points.iter().filter_map(|p| p.point.moment.as_ref()) {
+        assert_eq!(moment.to_string().parse().as_ref(), Ok(moment));
+        assert!(moment.is_series());
+    }
+    // what is compared is written as it always was, so that its points keep their names
+    let written = serde_json::to_string(&both.points[0].point.moment).expect("plain data");
+    assert_eq!(written, r#"{"series":{"every_s":5.0,"count":4}}"#);
+}
+
+/// A campaign with this in `[checkpoint]`.
+fn with_checkpoint(moment: &str, deltas: &str) -> String {
+    format!("{MATRIX}checkpointer = 'dmtcp'\n[checkpoint]\nmoment = {moment}\ndeltas = {deltas}\n")
+}
+
+#[test]
+fn deltas_have_defaults_and_every_combination_of_their_lists() {
+    let series = "{ every_s = 5, count = 4 }";
+    let ways = |deltas: &str| -> Vec<String> {
+        let spec = load(&with_checkpoint(series, deltas)).expect("sound");
+        let deltas = spec.checkpoint.deltas.expect("given");
+        let ways = deltas.ways().map(|w| {
+            let (method, codec) = (w.method.as_str(), w.codec.as_str());
+            format!("{method} {codec} {}", w.block)
+        });
+        ways.collect()
+    };
+    assert_eq!(ways("{}"), ["incremental zstd 4KiB"]);
+    assert_eq!(
+        ways("{ methods = ['adca', 'full'], codecs = ['lz4', 'none'], blocks = ['4KiB', 65536] }"),
+        [
+            "adca lz4 4KiB",
+            "adca lz4 64KiB",
+            "adca none 4KiB",
+            "adca none 64KiB",
+            "full lz4 4KiB",
+            "full lz4 64KiB",
+            "full none 4KiB",
+            "full none 64KiB"
+        ]
+    );
+}
+
+#[rstest]
+#[case::codec("{ every_s = 5, count = 4 }", "{ codecs = ['xz'] }", &["unknown value `xz`", "zstd"])]
+#[case::method("{ every_s = 5, count = 4 }", "{ methods = ['incremantal'] }", &["incremantal", "incremental"])]
+#[case::power("{ every_s = 5, count = 4 }", "{ blocks = ['4KiB', '5KiB'] }", &["a block of 5KiB", "a power of two from \"4KiB\", a page, to \"1MiB\""])]
+#[case::zero("{ every_s = 5, count = 4 }", "{ blocks = [0] }", &["a block of 0", "a power of two"])]
+#[case::large("{ every_s = 5, count = 4 }", "{ blocks = ['2MiB'] }", &["a block of 2MiB"])]
+#[case::twice("{ every_s = 5, count = 4 }", "{ codecs = ['zstd', 'zstd'] }", &["it is given twice in `codecs`"])]
+#[case::empty("{ every_s = 5, count = 4 }", "{ methods = [] }", &["the list `methods` is empty"])]
+#[case::key("{ every_s = 5, count = 4 }", "{ method = 'adca' }", &["unknown", "method", "methods"])]
+#[case::flag("{ every_s = 5, count = 4 }", "true", &["a table that says how deltas are made"])]
+#[case::single("{ at_s = 5 }", "{}", &["`deltas` without a series of checkpoints", "{ every_s = 60, count = 8 }"])]
+#[case::apart("{ every_s = 5, count = 4, compare = false }", "{}", &["`deltas` without a series of checkpoints"])]
+fn wrong_deltas_are_one_error_with_its_place(
+    #[case] moment: &str,
+    #[case] deltas: &str,
+    #[case] parts: &[&str],
+) {
+    let told = read(&with_checkpoint(moment, deltas)).expect_err("refused");
+    for part in parts {
+        assert!(told.contains(part), "{part} is missing: {told}");
+    }
+    assert_eq!(told.matches("test.toml:").count(), 1, "{told}");
+    assert!(told.contains("test.toml:11"), "{told}");
 }
 
 #[rstest]

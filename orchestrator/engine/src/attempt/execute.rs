@@ -89,9 +89,14 @@ pub(super) async fn execute(
     let mut not_restarted = None;
     let restarted = match execution.restart_job(&ran) {
         Ok(None) => None,
-        Ok(Some(job)) => match execution.restart(&job, &mut ran).await? {
-            Some(restarted) => Some(restarted),
-            None => return Ok(interrupted()),
+        Ok(Some(job)) => match execution.restart(&job, &mut ran).await {
+            Ok(Some(restarted)) => Some(restarted),
+            Ok(None) => return Ok(interrupted()),
+            Err(Halt::Failure(failure)) => {
+                not_restarted = Some(failure);
+                None
+            }
+            Err(Halt::Error(error)) => return Err(error),
         },
         Err(Halt::Failure(failure)) => {
             not_restarted = Some(failure);
@@ -99,6 +104,14 @@ pub(super) async fn execute(
         }
         Err(Halt::Error(error)) => return Err(error),
     };
+    if ran.halted.is_none() && ran.cut_off.is_none() {
+        match execution.evaluate().await {
+            None => return Ok(interrupted()),
+            Some(Ok(())) => {}
+            Some(Err(Halt::Failure(failure))) => ran.halted = Some(failure),
+            Some(Err(Halt::Error(error))) => return Err(error),
+        }
+    }
     execution
         .collect(ran, restarted.as_ref(), not_restarted)
         .await
@@ -225,7 +238,7 @@ impl Execution<'_> {
         &mut self,
         job: &Job,
         ran: &mut EndedProgram,
-    ) -> Result<Option<Restarted>, RunError> {
+    ) -> Result<Option<Restarted>, Halt> {
         let prepared = self.prepared;
         self.reporter.stage("restart");
         self.session.prepare_restart().await?;
@@ -233,7 +246,8 @@ impl Execution<'_> {
         let mut shepherd = self
             .shepherds
             .start(job, &prepared.run.dir.join("restart.job.json"))
-            .await?;
+            .await
+            .map_err(RunError::from)?;
         // the placement of its ranks was checked before
         let exit = match watch(
             &prepared.run,
@@ -265,6 +279,14 @@ impl Execution<'_> {
             stderr: text("restart.stderr"),
             explained,
         }))
+    }
+
+    /// Measures what needs the program no more; `None` when the user has interrupted it.
+    async fn evaluate(&mut self) -> Option<Result<(), Halt>> {
+        tokio::select! {
+            done = self.session.evaluate(self.reporter) => Some(done),
+            () = stop_now(self.stop_signal) => None,
+        }
     }
 
     /// Gathers the evidence and judges it.

@@ -210,6 +210,14 @@ pub trait Session: Send + Sync {
     /// Ends the ranks, where it can do so faster or more cleanly than a signal.
     async fn stop(&self) {}
 
+    /// Measures what needs the program no more, once the run and its restart are over. May take long; dropped when the user wants to stop.
+    ///
+    /// # Errors
+    /// When it cannot be measured.
+    async fn evaluate(&mut self, _reporter: &AttemptReporter) -> Result<(), Halt> {
+        Ok(())
+    }
+
     /// Reads what the run has left, which is over.
     async fn finish(&mut self) -> Result<(), Halt> {
         Ok(())
@@ -221,7 +229,10 @@ pub trait Session: Send + Sync {
     }
 
     /// Makes everything ready for the restart, before its start.
-    async fn prepare_restart(&self) -> Result<(), RunError> {
+    ///
+    /// # Errors
+    /// Why it cannot be restarted, which is a failure of the run, or why that cannot be tried.
+    async fn prepare_restart(&mut self) -> Result<(), Halt> {
         Ok(())
     }
 

@@ -33,6 +33,7 @@ mod tests {
             restart_check,
             baseline: false,
             timeout_s: 60.0,
+            deltas: None,
         }
     }
 
@@ -86,6 +87,7 @@ mod tests {
                 Moment::Series {
                     every_s: 1.0,
                     count: 2,
+                    compare: true,
                 },
             ] {
                 for restart_check in [false, true] {

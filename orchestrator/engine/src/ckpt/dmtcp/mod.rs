@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod coordinator;
+mod deltas;
 mod dmtcp_run;
 mod images;
 mod install;

@@ -1,45 +1,39 @@
 //! A series of checkpoints: what differs between them, measured before the next one overwrites them.
 
-use super::dmtcp_run::DmtcpRun;
+use super::{
+    deltas::{Deltas, method},
+    dmtcp_run::DmtcpRun,
+};
 use crate::{
     ckpt::moments::no_checkpoint,
     run::{Findings, RunFailure},
 };
-use cvc_core::record::{Source, Unit, names};
-use cvc_delta::{
-    BlockSize, DeltaError, Matrix, Method, Signature, Source as State, SourceFile, Threshold,
-    changed_by_part, changed_bytes, sign_with_parts,
+use cvc_core::{
+    campaign::DeltaMethod,
+    record::{Source, Unit, names},
 };
-use cvc_image::OwnerZone;
+use cvc_delta::{
+    BlockSize, DeltaError, Matrix, Signature, Source as State, SourceFile, changed_by_part,
+    changed_bytes, sign_with_parts,
+};
+use cvc_image::{OwnerZone, Part};
 use std::{
     collections::{BTreeMap, HashMap},
     path::Path,
     time::{Instant, SystemTime},
 };
 
-/// Methods that a series is told for, with their names in records: ADCA with the threshold that it has by default, and with at most three files to
-/// a restore.
-const METHODS: [(&str, Method); 5] = [
-    ("full", Method::Full),
-    ("incremental", Method::Incremental),
-    ("differential", Method::Differential),
-    (
-        "adca",
-        Method::Adca {
-            threshold: Threshold::DEFAULT,
-        },
-    ),
-    (
-        "bounded",
-        Method::Bounded {
-            threshold: Threshold::DEFAULT,
-            files: 3,
-        },
-    ),
+/// Methods that a series is told for.
+const METHODS: [DeltaMethod; 5] = [
+    DeltaMethod::Full,
+    DeltaMethod::Incremental,
+    DeltaMethod::Differential,
+    DeltaMethod::Adca,
+    DeltaMethod::Bounded,
 ];
 
-/// Bytes that changed since an earlier checkpoint, by zone.
-type ByZone = BTreeMap<&'static str, u64>;
+/// Bytes that changed since an earlier checkpoint, by part, without parts that did not.
+type ByPart = Vec<(Part, u64)>;
 
 /// What was measured of a checkpoint.
 #[derive(Debug)]
@@ -49,7 +43,7 @@ struct Measured {
     /// Since each earlier one.
     changed: Vec<u64>,
     /// Since the one before and since the first, by its place in the series.
-    zones: BTreeMap<usize, ByZone>,
+    parts: BTreeMap<usize, ByPart>,
     hash_s: f64,
 }
 
@@ -61,34 +55,82 @@ pub(super) struct Series {
     measured: Vec<Measured>,
     /// Files of earlier checkpoints that DMTCP leaves beside the images.
     left: Left,
+    /// The checkpoints themselves, as deltas, if they are stored.
+    pub deltas: Option<Deltas>,
 }
 
 /// Files that DMTCP saved for checkpoints, with the time of their last change.
 type Left = HashMap<String, SystemTime>;
 
 impl Series {
+    /// A series of which no checkpoint was taken yet.
+    pub fn new(deltas: Option<Deltas>) -> Self {
+        Self {
+            deltas,
+            ..Self::default()
+        }
+    }
+
     /// Measures the checkpoint that lies in the run's directory of images, which was asked for at `at_s` seconds of computation.
     ///
     /// # Errors
     /// When its images cannot be read.
     pub async fn add(&mut self, of: &DmtcpRun<'_>, at_s: f64) -> Result<(), RunFailure> {
-        let number = self.measured.len() + 1;
         let dir = of.layout.ckptdir.clone();
-        let signatures = std::mem::take(&mut self.signatures);
-        let left = std::mem::take(&mut self.left);
-        let failed = |why: String| {
+        let mut own = std::mem::take(self);
+        let work = tokio::task::spawn_blocking(move || {
+            let added = own.add_state(dir.as_std_path(), at_s);
+            (own, added)
+        });
+        let (own, added) = work.await.map_err(|e| no_checkpoint(e.to_string()))?;
+        *self = own;
+        added
+    }
+
+    fn add_state(&mut self, dir: &Path, at_s: f64) -> Result<(), RunFailure> {
+        let number = self.measured.len() + 1;
+        let failed = |why: DeltaError| {
             no_checkpoint(format!(
                 "what changed until checkpoint {number} cannot be told: {why}"
             ))
         };
-        let work =
-            tokio::task::spawn_blocking(move || measure(dir.as_std_path(), signatures, left, at_s));
-        let (signatures, left, measured) = work
-            .await
-            .map_err(|e| failed(e.to_string()))?
-            .map_err(|e| failed(e.to_string()))?;
-        (self.signatures, self.left) = (signatures, left);
-        self.measured.push(measured);
+        let mut state = State::list(dir).map_err(failed)?;
+        state.files = of_this_checkpoint(state.files, &mut self.left);
+        // its other name
+        state.links.retain(|(name, _)| !is_script(name));
+        self.measure(&state, at_s).map_err(failed)?;
+        self.deltas
+            .as_mut()
+            .map_or(Ok(()), |deltas| deltas.store(state))
+    }
+
+    /// Reads a checkpoint, and compares it with those before.
+    fn measure(&mut self, state: &State, at_s: f64) -> Result<(), DeltaError> {
+        let begin = Instant::now();
+        let compared = State {
+            path: state.path.clone(),
+            files: by_what_was_saved(state.files.clone()),
+            links: Vec::new(),
+            taken_s: state.taken_s,
+        };
+        let (signature, parts) = sign_with_parts(&compared, BlockSize::PAGE, &|_| {})?;
+        let hash_s = begin.elapsed().as_secs_f64();
+        let all = self.signatures.iter();
+        let changed: Vec<u64> = all.map(|old| changed_bytes(&signature, old)).collect();
+        let since = [self.signatures.len().checked_sub(1), Some(0)];
+        let since = since.into_iter().flatten();
+        let parts = since.filter_map(|since| {
+            let old = self.signatures.get(since)?;
+            Some((since, changed_by_part(&signature, &parts, old)))
+        });
+        self.measured.push(Measured {
+            at_s,
+            bytes: signature.bytes(),
+            changed,
+            parts: parts.collect(),
+            hash_s,
+        });
+        self.signatures.push(signature);
         Ok(())
     }
 
@@ -143,28 +185,41 @@ impl Series {
                 let name = names::SERIES_CHANGED_BYTES;
                 to.record(name, *changed as f64, Unit::Bytes, images, None, &labels);
             }
-            for (since, zones) in &measured.zones {
+            for (since, parts) in &measured.parts {
+                let mut zones: BTreeMap<&str, u64> =
+                    OwnerZone::ALL.iter().map(|z| (z.as_str(), 0)).collect();
+                let since = ("since", (since + 1).to_string());
+                for (part, changed) in parts {
+                    *zones.entry(part.zone().as_str()).or_default() += changed;
+                    let part = ("part", part.as_str().to_owned());
+                    let labels = [ckpt.clone(), since.clone(), part];
+                    let name = names::SERIES_PART_CHANGED_BYTES;
+                    to.record(name, *changed as f64, Unit::Bytes, images, None, &labels);
+                }
                 for (zone, changed) in zones {
                     let labels = [
                         ckpt.clone(),
-                        ("since", (since + 1).to_string()),
-                        ("zone", (*zone).to_owned()),
+                        since.clone(),
+                        ("zone", zone.to_owned()),
                         ("rule", "owner".to_owned()),
                     ];
                     let name = names::SERIES_ZONE_CHANGED_BYTES;
-                    to.record(name, *changed as f64, Unit::Bytes, images, None, &labels);
+                    to.record(name, changed as f64, Unit::Bytes, images, None, &labels);
                 }
             }
         }
         self.record_methods(to);
+        if let Some(deltas) = &self.deltas {
+            deltas.record(to);
+        }
     }
 
     fn record_methods(&self, to: &mut Findings) {
         let matrix = self.matrix();
         let images = Source::Image;
-        for (name, method) in METHODS {
-            let choices = matrix.choices(method);
-            let label = ("method", name.to_owned());
+        for of in METHODS {
+            let choices = matrix.choices(method(of));
+            let label = ("method", of.as_str().to_owned());
             for (t, choice) in choices.iter().enumerate() {
                 let labels = [
                     ("ckpt", (t + 1).to_string()),
@@ -192,71 +247,38 @@ impl Series {
     }
 }
 
-/// Reads the checkpoint in a directory, and compares it with those before.
-fn measure(
-    dir: &Path,
-    mut signatures: Vec<Signature>,
-    mut left: Left,
-    at_s: f64,
-) -> Result<(Vec<Signature>, Left, Measured), DeltaError> {
-    let begin = Instant::now();
-    let mut state = State::list(dir)?;
-    state.files = of_this_checkpoint(state.files, &mut left);
-    let (signature, parts) = sign_with_parts(&state, BlockSize::PAGE, &|_| {})?;
-    let hash_s = begin.elapsed().as_secs_f64();
-    let changed = signatures.iter().map(|old| changed_bytes(&signature, old));
-    let changed: Vec<u64> = changed.collect();
-    let mut zones = BTreeMap::new();
-    let previous = signatures.len().checked_sub(1);
-    for since in previous
-        .into_iter()
-        .chain((!signatures.is_empty()).then_some(0))
-    {
-        let mut by_zone: ByZone = OwnerZone::ALL
-            .iter()
-            .map(|zone| (zone.as_str(), 0))
-            .collect();
-        for (part, bytes) in changed_by_part(&signature, &parts, &signatures[since]) {
-            *by_zone.entry(part.zone().as_str()).or_default() += bytes;
-        }
-        zones.insert(since, by_zone);
-    }
-    let measured = Measured {
-        at_s,
-        bytes: signature.bytes(),
-        changed,
-        zones,
-        hash_s,
-    };
-    signatures.push(signature);
-    Ok((signatures, left, measured))
+/// The files of the checkpoint that was written last: its images, and what DMTCP saved for it in `_files` directories, where it leaves what it saved
+/// for earlier ones. The script of the restart is no part of a state.
+fn of_this_checkpoint(files: Vec<SourceFile>, left: &mut Left) -> Vec<SourceFile> {
+    let own = files.into_iter().filter(|file| !is_script(&file.name));
+    let own = own.filter(|file| {
+        let changed = std::fs::metadata(&file.path).and_then(|m| m.modified());
+        let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
+        !file.name.contains('/') || left.insert(file.name.clone(), changed) != Some(changed)
+    });
+    own.collect()
 }
 
-/// The files of the checkpoint that was written last: its images, and what DMTCP saved for it in `_files` directories, where it leaves what it saved
-/// for earlier ones. A file is saved by another process each time, under a number of its own, so that the name of what was saved is all that stays;
-/// where that is not enough to tell files apart, they keep their names. The script of the restart is no part of a state.
-fn of_this_checkpoint(files: Vec<SourceFile>, left: &mut Left) -> Vec<SourceFile> {
-    let mut own: Vec<SourceFile> = files
-        .into_iter()
-        .filter(|file| !file.name.ends_with(".sh"))
-        .filter(|file| {
-            let changed = std::fs::metadata(&file.path).and_then(|m| m.modified());
-            let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
-            !file.name.contains('/') || left.insert(file.name.clone(), changed) != Some(changed)
-        })
-        .collect();
+/// Whether it is the script of the restart, or its other name.
+fn is_script(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == "sh")
+}
+
+/// Gives files of `_files` directories the names by which those of several checkpoints are compared. A file is saved by another process each time, under
+/// a number of its own, so that the name of what was saved is all that stays; where that is not enough to tell files apart, they keep their names.
+fn by_what_was_saved(mut files: Vec<SourceFile>) -> Vec<SourceFile> {
     let mut saved: HashMap<String, usize> = HashMap::new();
-    for name in own.iter().filter_map(|file| original(&file.name)) {
+    for name in files.iter().filter_map(|file| original(&file.name)) {
         *saved.entry(name.to_owned()).or_default() += 1;
     }
-    for file in &mut own {
+    for file in &mut files {
         let name = original(&file.name).filter(|name| saved.get(*name) == Some(&1));
         if let Some(name) = name.map(|name| format!("saved/{name}")) {
             file.name = name;
         }
     }
-    own.sort_by(|a, b| a.name.cmp(&b.name));
-    own
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    files
 }
 
 /// What was saved in a file of a `_files` directory: its name without the number behind it.
@@ -278,12 +300,13 @@ mod tests {
             at_s,
             bytes: 100,
             changed,
-            zones: BTreeMap::new(),
+            parts: BTreeMap::new(),
             hash_s: 0.1,
         };
         Series {
             signatures: Vec::new(),
             left: Left::new(),
+            deltas: None,
             measured: vec![of(1.0, vec![]), of(2.0, vec![30]), of(3.0, vec![50, 30])],
         }
     }
@@ -298,7 +321,7 @@ mod tests {
         };
         let names = |left: &mut Left| -> Vec<String> {
             let files = State::list(dir.path()).expect("a state").files;
-            let own = of_this_checkpoint(files, left).into_iter();
+            let own = by_what_was_saved(of_this_checkpoint(files, left)).into_iter();
             own.map(|file| file.name).collect()
         };
         let mut left = Left::new();
@@ -347,7 +370,7 @@ mod tests {
         };
         let taken = of(names::SERIES_CHECKPOINTS, &[("planned", "5")]);
         assert!((taken - 3.0).abs() < f64::EPSILON);
-        let totals = METHODS.map(|(name, _)| of(names::SERIES_TOTAL_BYTES, &[("method", name)]));
+        let totals = METHODS.map(|m| of(names::SERIES_TOTAL_BYTES, &[("method", m.as_str())]));
         // 50 is not more than twice 30: ADCA stays with its base
         assert_eq!(totals, [300.0, 160.0, 180.0, 180.0, 180.0]);
         let labels = [("ckpt", "3"), ("method", "incremental"), ("base", "2")];

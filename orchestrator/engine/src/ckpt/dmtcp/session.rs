@@ -3,6 +3,7 @@
 use super::{
     checkpoint::Checkpoint,
     coordinator::{self, DmtcpClient},
+    deltas::{self, Deltas},
     dmtcp_run::DmtcpRun,
     images::images,
     measure::measure,
@@ -19,9 +20,18 @@ use crate::{
     run::{AttemptReporter, Findings, RunError, RunFailure, Shepherd, own_words, text},
 };
 use async_trait::async_trait;
-use cvc_core::point::{Compression, Moment};
+use cvc_core::{
+    point::{Compression, Moment},
+    record::{Source, Unit, names},
+};
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 /// Time limit for the images of a program that has ended.
 const REST_LIMIT: Duration = Duration::from_secs(60);
@@ -42,12 +52,40 @@ pub(super) struct DmtcpSession<'r> {
 impl<'r> DmtcpSession<'r> {
     /// The session of a run.
     pub fn new(install: &Install, context: SessionContext<'r>) -> Self {
-        let is_series = context.run.checkpoint.moment.is_series();
+        let settings = &context.run.checkpoint;
+        let deltas = settings.deltas.as_ref();
+        let deltas = deltas.map(|deltas| Deltas::new(deltas, &context.run.work));
+        let series = settings.moment.is_compared().then(|| Series::new(deltas));
         Self {
             of: DmtcpRun::new(install, context),
             checkpoints: Vec::new(),
-            series: is_series.then(Series::default),
+            series,
         }
+    }
+
+    /// The deltas of the series, if they are made.
+    fn deltas(&self) -> Option<&Deltas> {
+        self.series.as_ref()?.deltas.as_ref()
+    }
+
+    /// Does something with the deltas of the series, if there are any, on a thread that may wait for disks.
+    async fn on_deltas(
+        &mut self,
+        work: impl FnOnce(&mut Deltas) -> Result<(), RunFailure> + Send + 'static,
+    ) -> Result<(), RunFailure> {
+        let Some(series) = &mut self.series else {
+            return Ok(());
+        };
+        let Some(mut deltas) = series.deltas.take() else {
+            return Ok(());
+        };
+        let done = tokio::task::spawn_blocking(move || {
+            let done = work(&mut deltas);
+            (deltas, done)
+        });
+        let (deltas, done) = done.await.map_err(|e| no_checkpoint(e.to_string()))?;
+        series.deltas = Some(deltas);
+        done
     }
 
     /// Waits for the next moment, and takes the checkpoint of it; false after the last.
@@ -93,6 +131,15 @@ impl<'r> DmtcpSession<'r> {
     }
 }
 
+/// Tells a thread to end.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Whether the program has ended, or does so at once.
 async fn ends_soon(shepherd: &mut Shepherd) -> bool {
     let begin = Instant::now();
@@ -131,7 +178,7 @@ impl Session for DmtcpSession<'_> {
                 Ok(false) => return Ok(()),
                 // a series is as long as its program; the restart needs what is kept for the last one
                 Err(Halt::Failure(_))
-                    if self.series.is_some()
+                    if self.of.run.checkpoint.moment.is_series()
                         && !self.checkpoints.is_empty()
                         && !self.of.run.checkpoint.restart_check
                         && ends_soon(shepherd).await =>
@@ -172,7 +219,26 @@ impl Session for DmtcpSession<'_> {
                 Err(why) => failed = Err(why.into()),
             }
         }
+        if let Some(deltas) = self.deltas() {
+            deltas.keep(&self.of.run.dir).map_err(RunError::from)?;
+            deltas::clear(&self.of.run.work).map_err(RunError::from)?;
+        }
         failed
+    }
+
+    async fn evaluate(&mut self, reporter: &AttemptReporter) -> Result<(), Halt> {
+        let ways = self.deltas().map_or(0, Deltas::ways);
+        // this future is dropped when the user wants to stop; threads are not
+        let stop = StopOnDrop(Arc::default());
+        for way in 0..ways {
+            if let Some(deltas) = self.deltas() {
+                reporter.stage(&deltas.title(way));
+            }
+            let stop = stop.0.clone();
+            self.on_deltas(move |deltas| deltas.evaluate(way, &stop))
+                .await?;
+        }
+        Ok(())
     }
 
     fn restart(&self, values: &Value) -> Result<Option<Restart>, Halt> {
@@ -182,11 +248,14 @@ impl Session for DmtcpSession<'_> {
         restart::script(&self.of, last, values).map(|script| Some(Restart::Script(script)))
     }
 
-    async fn prepare_restart(&self) -> Result<(), RunError> {
+    async fn prepare_restart(&mut self) -> Result<(), Halt> {
+        let images = self.of.layout.ckptdir.clone();
+        self.on_deltas(move |deltas| deltas.restore_into(&images))
+            .await?;
         if let Some(last) = self.checkpoints.last() {
             restart::forget_saved_files(&self.of, last).await;
         }
-        restore_session_files(&self.of).await
+        Ok(restore_session_files(&self.of).await?)
     }
 
     async fn watch_restart(&self) -> RunFailure {
@@ -211,10 +280,17 @@ impl Session for DmtcpSession<'_> {
         for checkpoint in &self.checkpoints {
             measure(&self.of, checkpoint, to);
         }
-        if let (Some(series), Moment::Series { count, .. }) =
-            (&self.series, &self.of.run.checkpoint.moment)
-        {
-            series.record(*count, to);
+        match (&self.series, &self.of.run.checkpoint.moment) {
+            (Some(series), Moment::Series { count, .. }) => series.record(*count, to),
+            (None, Moment::Series { count, .. }) if self.taken() > 0 => to.record(
+                names::SERIES_CHECKPOINTS,
+                self.taken() as f64,
+                Unit::Count,
+                Source::Clock,
+                None,
+                &[("planned", count.to_string())],
+            ),
+            _ => {}
         }
         Ok(())
     }

@@ -1,0 +1,620 @@
+//! The checkpoints of a series, stored as deltas while the program runs, and in all other ways after its end.
+
+use crate::run::{Findings, RunFailure};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    campaign::{DeltaCodec, DeltaMethod, DeltaSettings, DeltaWay},
+    outcome::Cause,
+    record::{Source, Unit, names},
+    store::{copy_tree, remove_all},
+};
+use cvc_delta::{
+    BlockSize, Codec, DeltaError, DeltaErrorKind, Method, Series, SeriesOptions, Source as State,
+    Threshold, require_same,
+};
+use nix::sys::statvfs::statvfs;
+use std::{
+    fs, io,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Instant,
+};
+
+/// Directory in the working directory of a run for all that is made here; it is never kept.
+const DIR: &str = ".cvc-deltas";
+/// Directory in the directory of a run for the series that is kept.
+const KEPT: &str = "deltas";
+/// At most so many files restore a state by [`DeltaMethod::Bounded`].
+const BOUNDED_FILES: u32 = 3;
+
+/// A method, with the threshold that it has by default.
+pub(super) fn method(of: DeltaMethod) -> Method {
+    let threshold = Threshold::DEFAULT;
+    match of {
+        DeltaMethod::Full => Method::Full,
+        DeltaMethod::Incremental => Method::Incremental,
+        DeltaMethod::Differential => Method::Differential,
+        DeltaMethod::Adca => Method::Adca { threshold },
+        DeltaMethod::Bounded => Method::Bounded {
+            threshold,
+            files: BOUNDED_FILES,
+        },
+    }
+}
+
+fn options(way: DeltaWay) -> Result<SeriesOptions, DeltaErrorKind> {
+    Ok(SeriesOptions {
+        method: method(way.method),
+        codec: match way.codec {
+            DeltaCodec::None => Codec::None,
+            DeltaCodec::Gzip => Codec::Gzip,
+            DeltaCodec::Zstd => Codec::Zstd,
+            DeltaCodec::Lz4 => Codec::Lz4,
+        },
+        block_bytes: BlockSize::new(way.block.0)?,
+        ..SeriesOptions::default()
+    })
+}
+
+/// What was measured of a state that was stored in some way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    file_bytes: u64,
+    store_s: f64,
+    /// Once it was restored.
+    restore_s: Option<f64>,
+}
+
+/// A way to store the series, with what was measured of it.
+#[derive(Debug)]
+struct Way {
+    way: DeltaWay,
+    states: Vec<Figures>,
+    /// Most memory of this process meanwhile, bytes, where the kernel tells.
+    memory_bytes: Option<u64>,
+}
+
+impl Way {
+    fn note_memory(&mut self, peak: Option<u64>) {
+        self.memory_bytes = self.memory_bytes.max(peak);
+    }
+}
+
+/// The series of a run, in its storage area.
+#[derive(Debug)]
+pub(super) struct Deltas {
+    dir: Utf8PathBuf,
+    keep: bool,
+    /// The first is made while the program runs.
+    ways: Vec<Way>,
+    /// Files of the last state.
+    last: Vec<String>,
+    /// Content of the largest state, bytes.
+    largest_bytes: u64,
+    /// Bytes of the state that the run is restarted from.
+    restarted_bytes: Option<u64>,
+}
+
+impl Deltas {
+    /// Those of a run with this working directory.
+    pub fn new(settings: &DeltaSettings, work: &Utf8Path) -> Self {
+        let of = |way| Way {
+            way,
+            states: Vec::new(),
+            memory_bytes: None,
+        };
+        Self {
+            dir: work.join(DIR),
+            keep: settings.keep,
+            ways: settings.ways().map(of).collect(),
+            last: Vec::new(),
+            largest_bytes: 0,
+            restarted_bytes: None,
+        }
+    }
+
+    /// The series that is made while the program runs.
+    fn live(&self) -> Utf8PathBuf {
+        self.dir.join("series")
+    }
+
+    /// Number of states that are stored.
+    fn states(&self) -> u32 {
+        let states = self.ways.first().map_or(0, |live| live.states.len());
+        u32::try_from(states).unwrap_or(u32::MAX)
+    }
+
+    /// Stores a checkpoint before the next one overwrites it.
+    ///
+    /// # Errors
+    /// Where there is no room for it, or it cannot be read or written. What was stored before stays.
+    pub fn store(&mut self, state: State) -> Result<(), RunFailure> {
+        let number = self.states() + 1;
+        let failed = |error| {
+            let what = format!("checkpoint {number} cannot be stored as a delta");
+            failure(Cause::Checkpoint, &what, &error)
+        };
+        fs::create_dir_all(&self.dir).map_err(|e| failed(io_error(&self.dir, "make", e)))?;
+        require_room(&self.dir, state.bytes()).map_err(failed)?;
+        let live = self.live();
+        let Some(first) = self.ways.first_mut() else {
+            return Ok(());
+        };
+        self.last = state.files.iter().map(|file| file.name.clone()).collect();
+        let (way, live) = (first.way, live.as_std_path());
+        let (record, peak) = with_peak(|| {
+            let mut series = if number == 1 {
+                let options = options(way).map_err(|kind| DeltaError {
+                    path: live.to_owned(),
+                    kind,
+                })?;
+                Series::create(live, options)?
+            } else {
+                Series::open(live)?
+            };
+            series.add_source(state, &|_| {})
+        });
+        let record = record.map_err(failed)?;
+        first.note_memory(peak);
+        first.states.push(Figures {
+            file_bytes: record.file_bytes,
+            store_s: record.store_s,
+            restore_s: None,
+        });
+        self.largest_bytes = self.largest_bytes.max(record.content_bytes);
+        Ok(())
+    }
+
+    /// Moves the images of the last checkpoint away, restores them from base and deltas into their place, and compares them byte by byte. Of images that
+    /// were gzip'd the uncompressed bytes are compared: those that are restored are not compressed. The script of the restart stays.
+    ///
+    /// # Errors
+    /// Which state and file differ, or cannot be read or written.
+    pub fn restore_into(&mut self, images: &Utf8Path) -> Result<(), RunFailure> {
+        let state = self.states();
+        let failed = |error: DeltaError| {
+            let what = format!("state {state}, restored from its deltas, cannot be restarted");
+            failure(Cause::Restart, &what, &error)
+        };
+        let (moved, restored) = (self.dir.join("moved"), self.dir.join("restored"));
+        fs::create_dir_all(&moved).map_err(|e| failed(io_error(&moved, "make", e)))?;
+        require_room(&self.dir, self.largest_bytes).map_err(failed)?;
+        move_entries(images, &moved).map_err(failed)?;
+        let bytes = Series::open(self.live().as_std_path())
+            .and_then(|series| series.restore(state, restored.as_std_path(), &|_| {}))
+            .and_then(|()| {
+                let mut expected = State::list(moved.as_std_path())?;
+                expected.files.retain(|file| self.last.contains(&file.name));
+                let found = State::list(restored.as_std_path())?;
+                require_same(&expected, &found)
+            })
+            .map_err(failed)?;
+        move_entries(&restored, images).map_err(failed)?;
+        for dir in [&moved, &restored] {
+            remove_all(dir).map_err(|error| RunFailure::new(Cause::Restart, error.to_string()))?;
+        }
+        self.restarted_bytes = Some(bytes);
+        Ok(())
+    }
+
+    /// Number of ways to store the series.
+    pub fn ways(&self) -> usize {
+        self.ways.len()
+    }
+
+    /// The `n`th way, for people.
+    pub fn title(&self, n: usize) -> String {
+        self.ways.get(n).map_or_else(String::new, |way| {
+            let DeltaWay {
+                method,
+                codec,
+                block,
+            } = way.way;
+            format!(
+                "deltas: {}, {}, blocks of {block}",
+                method.as_str(),
+                codec.as_str()
+            )
+        })
+    }
+
+    /// Makes the series in the `n`th way from the states of the first one, and restores each state of it. Ends early when `stop` is set.
+    ///
+    /// # Errors
+    /// Where there is no room for it, or something cannot be read or written.
+    pub fn evaluate(&mut self, n: usize, stop: &AtomicBool) -> Result<(), RunFailure> {
+        let what = format!("{} cannot be made", self.title(n));
+        let failed = |error| failure(Cause::Checkpoint, &what, &error);
+        let other = self.dir.join("other");
+        let dir = if n == 0 { self.live() } else { other.clone() };
+        let (states, room) = (self.states(), self.largest_bytes);
+        let (work, live) = (self.dir.clone(), self.live());
+        let Some(way) = self.ways.get_mut(n) else {
+            return Ok(());
+        };
+        let options = way.way;
+        let (done, peak) = with_peak(|| -> Result<(), DeltaError> {
+            if n > 0 {
+                let options = self::options(options).map_err(|kind| DeltaError {
+                    path: dir.clone().into(),
+                    kind,
+                })?;
+                let live = Series::open(live.as_std_path())?;
+                let mut series = Series::create(dir.as_std_path(), options)?;
+                let again = work.join("state");
+                for state in 1..=states {
+                    if stop.load(Ordering::Relaxed) {
+                        return Ok(());
+                    }
+                    // the state, and the file that may be as long
+                    require_room(&work, 2 * room)?;
+                    live.restore(state, again.as_std_path(), &|_| {})?;
+                    let record = series.add(again.as_std_path(), &|_| {})?;
+                    remove(&again)?;
+                    way.states.push(Figures {
+                        file_bytes: record.file_bytes,
+                        store_s: record.store_s,
+                        restore_s: None,
+                    });
+                }
+            }
+            let series = Series::open(dir.as_std_path())?;
+            let restored = work.join("restored");
+            for (state, figures) in (1..).zip(&mut way.states) {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                require_room(&work, room)?;
+                let begin = Instant::now();
+                series.restore(state, restored.as_std_path(), &|_| {})?;
+                figures.restore_s = Some(begin.elapsed().as_secs_f64());
+                remove(&restored)?;
+            }
+            Ok(())
+        });
+        done.map_err(failed)?;
+        way.note_memory(peak);
+        remove(&other).map_err(failed)
+    }
+
+    /// Keeps the series in the directory of the run, if that is wanted.
+    ///
+    /// # Errors
+    /// Where it cannot be copied.
+    pub fn keep(&self, run: &Utf8Path) -> Result<(), cvc_core::store::StoreError> {
+        let (live, kept) = (self.live(), run.join(KEPT));
+        if !self.keep || self.states() == 0 || fs::rename(&live, &kept).is_ok() {
+            return Ok(());
+        }
+        copy_tree(&live, &kept)
+    }
+
+    /// Records what was measured.
+    pub fn record(&self, to: &mut Findings) {
+        let (clock, image) = (Source::Clock, Source::Image);
+        for way in &self.ways {
+            let labels = vec![
+                ("method", way.way.method.as_str().to_owned()),
+                ("codec", way.way.codec.as_str().to_owned()),
+                ("block", way.way.block.0.to_string()),
+            ];
+            if let Some(bytes) = way.memory_bytes.filter(|_| !way.states.is_empty()) {
+                let name = names::SERIES_MEMORY_BYTES;
+                to.record(
+                    name,
+                    bytes as f64,
+                    Unit::Bytes,
+                    Source::Kernel,
+                    None,
+                    &labels,
+                );
+            }
+            for (ckpt, figures) in (1_u32..).zip(&way.states) {
+                let own = [vec![("ckpt", ckpt.to_string())], labels.clone()].concat();
+                let (bytes, store_s) = (figures.file_bytes as f64, figures.store_s);
+                to.record(
+                    names::SERIES_FILE_BYTES,
+                    bytes,
+                    Unit::Bytes,
+                    image,
+                    None,
+                    &own,
+                );
+                let name = names::SERIES_STORE_S;
+                to.record(name, store_s, Unit::Seconds, clock, None, &own);
+                if let Some(restore_s) = figures.restore_s {
+                    let name = names::SERIES_RESTORE_S;
+                    to.record(name, restore_s, Unit::Seconds, clock, None, &own);
+                }
+            }
+        }
+        if let (Some(bytes), Some(live)) = (self.restarted_bytes, self.ways.first()) {
+            let labels = [
+                ("ckpt", self.states().to_string()),
+                ("method", live.way.method.as_str().to_owned()),
+                ("codec", live.way.codec.as_str().to_owned()),
+                ("block", live.way.block.0.to_string()),
+            ];
+            let name = names::SERIES_RESTARTED_BYTES;
+            to.record(name, bytes as f64, Unit::Bytes, image, None, &labels);
+        }
+    }
+}
+
+/// Removes all that was made for the deltas of a run with this working directory, except what was kept.
+///
+/// # Errors
+/// Where something cannot be removed.
+pub(super) fn clear(work: &Utf8Path) -> Result<(), cvc_core::store::StoreError> {
+    let dir = work.join(DIR);
+    if dir.exists() {
+        remove_all(&dir)
+    } else {
+        Ok(())
+    }
+}
+
+/// What the delta engine says as a failure of the run.
+fn failure(cause: Cause, what: &str, error: &DeltaError) -> RunFailure {
+    let is_full = matches!(
+        &error.kind,
+        DeltaErrorKind::Io { error, .. } if error.kind() == io::ErrorKind::StorageFull
+    );
+    let cause = if is_full { Cause::DiskFull } else { cause };
+    RunFailure::new(cause, format!("{what}: {error}"))
+}
+
+fn io_error(path: &Utf8Path, verb: &'static str, error: io::Error) -> DeltaError {
+    DeltaError {
+        path: path.into(),
+        kind: DeltaErrorKind::Io { verb, error },
+    }
+}
+
+/// Refuses to write so many bytes where there is no room for them: the program writes there too.
+fn require_room(dir: &Utf8Path, bytes: u64) -> Result<(), DeltaError> {
+    let stat =
+        statvfs(dir.as_std_path()).map_err(|e| io_error(dir, "see the space of", e.into()))?;
+    let free = stat.blocks_available().saturating_mul(stat.fragment_size());
+    if free >= bytes {
+        return Ok(());
+    }
+    let text = format!(
+        "up to {} MiB are needed and {} MiB are free",
+        bytes.div_ceil(1 << 20),
+        free >> 20
+    );
+    let error = io::Error::new(io::ErrorKind::StorageFull, text);
+    Err(io_error(dir, "write", error))
+}
+
+/// Moves what is in a directory to another one of the same file system, except scripts.
+fn move_entries(from: &Utf8Path, to: &Utf8Path) -> Result<(), DeltaError> {
+    let entries = fs::read_dir(from).map_err(|e| io_error(from, "list", e))?;
+    for entry in entries {
+        let path = entry.map_err(|e| io_error(from, "list", e))?.path();
+        let name = path.file_name().unwrap_or_default();
+        if Path::new(name).extension().is_some_and(|end| end == "sh") {
+            continue;
+        }
+        fs::rename(&path, to.as_std_path().join(name)).map_err(|error| DeltaError {
+            path: path.clone(),
+            kind: DeltaErrorKind::Io {
+                verb: "move",
+                error,
+            },
+        })?;
+    }
+    Ok(())
+}
+
+fn remove(dir: &Utf8Path) -> Result<(), DeltaError> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(io_error(dir, "remove", error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Does something, and tells the most memory that this process had meanwhile, bytes: VmHWM of Linux, which can be set back; none where it cannot.
+fn with_peak<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
+    let is_reset = fs::write("/proc/self/clear_refs", "5").is_ok();
+    let done = work();
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    (done, kib.filter(|_| is_reset).map(|kib| kib << 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_core::{ids::RunId, units::ByteSize};
+
+    /// Real checkpoints of a small program on two ranks, gzip'd.
+    const RELAX: &str = "../delta/tests/fixtures/relax";
+
+    struct Run {
+        _dir: tempfile::TempDir,
+        images: Utf8PathBuf,
+        deltas: Deltas,
+    }
+
+    impl Run {
+        /// A run of which the first three checkpoints of [`RELAX`] were stored, each over the one before.
+        fn new(methods: &[DeltaMethod], keep: bool) -> Self {
+            let dir = tempfile::tempdir().expect("a directory");
+            let work = Utf8Path::from_path(dir.path()).expect("UTF-8").join("work");
+            let settings = DeltaSettings {
+                methods: methods.to_vec(),
+                codecs: vec![DeltaCodec::Lz4],
+                blocks: vec![ByteSize(4 << 10), ByteSize(64 << 10)],
+                keep,
+            };
+            let images = work.join("ckpt");
+            fs::create_dir_all(&images).expect("a directory");
+            fs::write(images.join("dmtcp_restart_script.sh"), "exec true").expect("writes");
+            let mut deltas = Deltas::new(&settings, &work);
+            for state in 1..=3 {
+                let from = Utf8PathBuf::from(format!("{RELAX}/{state}"));
+                copy_tree(&from, &images).expect("copies");
+                let mut source = State::list(images.as_std_path()).expect("a state");
+                source.files.retain(|file| !file.name.ends_with(".sh"));
+                deltas.store(source).expect("stored");
+            }
+            // what DMTCP left of an earlier checkpoint is no part of the state
+            fs::write(images.join("left"), "of an earlier one").expect("writes");
+            Self {
+                _dir: dir,
+                images,
+                deltas,
+            }
+        }
+
+        fn records(&self) -> Vec<(String, String, f64)> {
+            let mut findings = Findings::new(RunId::of(b"r"));
+            self.deltas.record(&mut findings);
+            let records = findings.records.iter().map(|r| {
+                let of = |key: &str| r.labels.get(key).cloned().unwrap_or_default();
+                let labels = ["ckpt", "method", "codec", "block"].map(of).join(" ");
+                (r.name.to_string(), labels, r.value)
+            });
+            records.collect()
+        }
+    }
+
+    #[test]
+    fn what_was_restored_takes_the_place_of_the_images_uncompressed() {
+        let mut run = Run::new(&[DeltaMethod::Incremental], false);
+        run.deltas.restore_into(&run.images).expect("the same");
+        let there = State::list(run.images.as_std_path()).expect("a state");
+        let names = |state: &State| -> Vec<String> {
+            let files = state.files.iter().map(|file| file.name.clone());
+            files.filter(|name| !name.ends_with(".sh")).collect()
+        };
+        let third = State::list(Path::new(&format!("{RELAX}/3"))).expect("a state");
+        assert_eq!(names(&there), names(&third));
+        assert!(run.images.join("dmtcp_restart_script.sh").exists());
+        let image = there.files.iter().find(|f| f.name.ends_with(".dmtcp"));
+        let bytes = fs::read(&image.expect("an image").path).expect("reads");
+        assert_ne!(bytes[..2], [0x1f, 0x8b], "it is not gzip'd");
+        let restarted = run.records();
+        let restarted = restarted
+            .iter()
+            .find(|(name, ..)| name == names::SERIES_RESTARTED_BYTES)
+            .expect("recorded");
+        assert_eq!(restarted.1, "3 incremental lz4 4096");
+        let content: u64 = there.bytes() - "exec true".len() as u64;
+        assert_eq!(restarted.2, content as f64);
+        let entries: Vec<_> = fs::read_dir(&run.deltas.dir)
+            .expect("a directory")
+            .flatten()
+            .map(|e| e.file_name())
+            .collect();
+        assert_eq!(entries, ["series"], "nothing else is left");
+    }
+
+    #[test]
+    fn a_byte_that_was_not_stored_is_told_with_its_state_and_file() {
+        let mut run = Run::new(&[DeltaMethod::Incremental], false);
+        let state = State::list(run.images.as_std_path()).expect("a state");
+        let file = state.files.iter().find(|f| f.name.ends_with(".dmtcp"));
+        let file = file.expect("an image");
+        // the image of an earlier checkpoint of the same process
+        fs::copy(format!("{RELAX}/1/{}", file.name), &file.path).expect("copies");
+        let failure = run
+            .deltas
+            .restore_into(&run.images)
+            .expect_err("it differs");
+        assert_eq!(failure.cause, Cause::Restart);
+        let beginning = "state 3, restored from its deltas, cannot be restarted: ";
+        assert!(failure.detail.starts_with(beginning), "{}", failure.detail);
+        assert!(failure.detail.contains(&file.name), "{}", failure.detail);
+        assert!(
+            !run.records()
+                .iter()
+                .any(|(name, ..)| name == names::SERIES_RESTARTED_BYTES)
+        );
+    }
+
+    #[test]
+    fn all_other_ways_are_made_from_the_first_and_each_state_is_restored() {
+        let mut run = Run::new(&[DeltaMethod::Incremental, DeltaMethod::Full], true);
+        let go_on = AtomicBool::new(false);
+        assert_eq!(run.deltas.ways(), 4);
+        assert_eq!(run.deltas.title(3), "deltas: full, lz4, blocks of 64KiB");
+        for way in 0..4 {
+            run.deltas.evaluate(way, &go_on).expect("made");
+        }
+        let records = run.records();
+        for method in ["incremental", "full"] {
+            for block in [4 << 10, 64 << 10] {
+                for name in [
+                    names::SERIES_FILE_BYTES,
+                    names::SERIES_STORE_S,
+                    names::SERIES_RESTORE_S,
+                ] {
+                    for ckpt in 1..=3 {
+                        let labels = format!("{ckpt} {method} lz4 {block}");
+                        let found = records
+                            .iter()
+                            .filter(|(n, l, value)| n == name && *l == labels && *value > 0.0);
+                        assert_eq!(found.count(), 1, "{name} {labels}");
+                    }
+                }
+            }
+        }
+        let bytes = |labels: &str| {
+            let of = |(name, l, _): &&(String, String, f64)| {
+                name == names::SERIES_FILE_BYTES && l == labels
+            };
+            records.iter().find(of).expect("a record").2
+        };
+        // larger blocks store more, and a state in full more than what changed
+        let delta = bytes("3 incremental lz4 4096");
+        assert!(bytes("3 incremental lz4 65536") > delta);
+        assert!(bytes("3 full lz4 4096") > delta);
+
+        // the first one is kept, and nothing else
+        let kept = tempfile::tempdir().expect("a directory");
+        let root = Utf8Path::from_path(kept.path()).expect("UTF-8");
+        run.deltas.keep(root).expect("kept");
+        let work = run.images.parent().expect("a directory");
+        clear(work).expect("removed");
+        assert!(!work.join(DIR).exists());
+        let series = Series::open(root.join(KEPT).as_std_path()).expect("a series");
+        for state in 1..=3_u32 {
+            let same = format!("{RELAX}/{state}");
+            let verified = series.verify(state, Some(Path::new(&same)), &|_| {});
+            verified.unwrap_or_else(|e| panic!("state {state}: {e}"));
+        }
+    }
+
+    #[test]
+    fn a_way_that_is_stopped_records_no_time_that_was_not_measured() {
+        let mut run = Run::new(&[DeltaMethod::Incremental, DeltaMethod::Full], false);
+        run.deltas
+            .evaluate(2, &AtomicBool::new(true))
+            .expect("it ends");
+        assert!(!run.records().iter().any(|(_, l, _)| l.contains("full")));
+    }
+
+    #[test]
+    fn no_room_is_told_before_anything_is_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = Utf8Path::from_path(dir.path()).expect("UTF-8");
+        require_room(dir, 1).expect("room for a byte");
+        let error = require_room(dir, u64::MAX).expect_err("no disk is as large");
+        let failure = failure(Cause::Checkpoint, "it cannot be stored", &error);
+        assert_eq!(failure.cause, Cause::DiskFull);
+        assert!(
+            failure.detail.contains("MiB are free"),
+            "{}",
+            failure.detail
+        );
+        assert_eq!(fs::read_dir(dir).expect("a directory").count(), 0);
+    }
+}
