@@ -67,6 +67,44 @@ void kc_writes_end(void);
  * `collective` says whether processes may have written for each other. */
 int kc_writers(long long bytes_expected, int collective);
 
+/* ---- checkpoints of a kernel's own: one file with the global arrays, written collectively, readable with any number of processes ---- */
+
+#define KC_HEADER_BYTES 4096 /* before the arrays */
+#define KC_MOST_FIXED 6
+
+/* An option that a checkpoint must have been written with to be read. */
+struct kc_fixed {
+    const char *option;
+    const long long *value;
+};
+
+struct kc_checkpoint {
+    const char *magic;                    /* the first 8 bytes of the file */
+    const char *file;                     /* name of the file */
+    struct kc_fixed fixed[KC_MOST_FIXED]; /* in the order of the header; ends with a null name unless full */
+    long long data_bytes;                 /* of the global arrays */
+    MPI_Datatype memory_type, file_type;  /* this process's part, in memory and in the file behind the header */
+    uint64_t (*checksum)(void);           /* of the arrays; collective */
+};
+
+/* How much a kernel has written as checkpoints. */
+struct kc_written {
+    int checkpoints;
+    long long bytes;
+    double seconds; /* of this process */
+};
+
+/* Collective. Writes the arrays at `memory` to a temporary file in `dir`, which takes the place of the last checkpoint only when everything is
+ * on disk, and tells it. Ends the program where that fails. */
+void kc_write_checkpoint(const struct kc_checkpoint *c, const char *dir, const void *memory, long long step, struct kc_written *written);
+
+/* Collective. Reads the checkpoint `from`, or the one in the directory `from`, and gives its step, at most `last_step`. Ends the program if
+ * it is not whole or of another run. */
+long long kc_read_checkpoint(const struct kc_checkpoint *c, const char *from, void *memory, long long last_step);
+
+/* Collective. Prints what was written, and by how many, if anything was. */
+void kc_say_written(const struct kc_written *written);
+
 /* Hash of one value at one global position. The sum over all positions modulo 2^64 does not depend on the order of summation. */
 uint64_t kc_mix(uint64_t position, double value);
 
