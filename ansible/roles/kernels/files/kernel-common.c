@@ -160,15 +160,20 @@ void kc_say(const char *format, ...)
     fflush(stdout);
 }
 
+static void complain(const char *format, va_list args)
+{
+    fprintf(stderr, "%s: ", kc_program);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    fflush(stderr);
+}
+
 _Noreturn void kc_refuse(int code, const char *format, ...)
 {
     if (kc_rank == 0) {
         va_list args;
         va_start(args, format);
-        fprintf(stderr, "%s: ", kc_program);
-        vfprintf(stderr, format, args);
-        fputc('\n', stderr);
-        fflush(stderr);
+        complain(format, args);
         va_end(args);
     }
     /* Nobody ends before rank 0 has spoken: a launcher may stop the others as soon as one has ended with an error. */
@@ -176,16 +181,35 @@ _Noreturn void kc_refuse(int code, const char *format, ...)
     kc_end(code);
 }
 
+_Noreturn void kc_refuse_first(int code, int is_bad, const char *format, ...)
+{
+    int mine = is_bad ? kc_rank : kc_size, lowest;
+    kc_allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN);
+    if (lowest == kc_rank) {
+        va_list args;
+        va_start(args, format);
+        complain(format, args);
+        va_end(args);
+    }
+    kc_barrier();
+    kc_end(code);
+}
+
+_Noreturn void kc_fail(int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    complain(format, args);
+    va_end(args);
+    MPI_Abort(MPI_COMM_WORLD, code);
+    abort();
+}
+
 void *kc_alloc(size_t count, size_t size)
 {
     void *memory = calloc(count ? count : 1, size);
-    if (!memory) {
-        fprintf(stderr, "%s: process %d: no memory for %zu elements of %zu bytes; use a smaller size or more processes\n", kc_program,
-                kc_rank, count, size);
-        fflush(stderr);
-        MPI_Abort(MPI_COMM_WORLD, KC_NO_MEMORY);
-        abort();
-    }
+    if (!memory)
+        kc_fail(KC_NO_MEMORY, "process %d: no memory for %zu elements of %zu bytes; use a smaller size or more processes", kc_rank, count, size);
     return memory;
 }
 

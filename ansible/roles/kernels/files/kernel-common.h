@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Exit codes, the same for every kernel. */
-enum { KC_OK = 0, KC_UNVERIFIED = 1, KC_USAGE = 2, KC_IO_ERROR = 3, KC_NO_MEMORY = 4 };
+enum { KC_OK = 0, KC_UNVERIFIED = 1, KC_USAGE = 2, KC_IO_ERROR = 3, KC_NO_MEMORY = 4, KC_NO_TRACKING = 5 };
 
 extern int kc_rank; /* this process in MPI_COMM_WORLD */
 extern int kc_size; /* processes in all */
@@ -35,6 +35,12 @@ void kc_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Rank 0 writes "program: text" to standard error, and every process ends with `code`. To be called by all processes. */
 _Noreturn void kc_refuse(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same where only some processes know: the lowest one for which it `is_bad` speaks. */
+_Noreturn void kc_refuse_first(int code, int is_bad, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* One process alone ends the run, since the others cannot go on without it. */
+_Noreturn void kc_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Zeroed memory; one process without memory ends the run, since the others cannot go on without it. */
 void *kc_alloc(size_t count, size_t size);

@@ -12,6 +12,7 @@
  * Its own checkpoint is one file, written collectively, that holds the global arrays: a run with any other process count can read it. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernel-common.h"
+#include "kernel-track.h"
 
 #include <limits.h>
 #include <math.h>
@@ -35,6 +36,7 @@ static const struct kc_option options[] = {
     {"ckpt-every", KC_INTEGER, &opt_every, 0, 1000000000, "steps between checkpoints; 0 writes none"},
     {"ckpt-dir", KC_TEXT, &opt_dir, 0, 0, "directory of the checkpoint file " FILE_NAME},
     {"restart", KC_TEXT, &opt_restart, 0, 0, "go on from this checkpoint file, or from the one in this directory"},
+    KT_OPTIONS,
     {NULL, KC_FLAG, NULL, 0, 0, NULL},
 };
 
@@ -98,9 +100,9 @@ static void make_grid(void)
     /* MPI counts are int. The test must come out alike in all processes. */
     if (kc_max((double)(values + ages) * sizeof(double)) > (double)INT_MAX)
         kc_refuse(KC_USAGE, "more than 2 GiB of data in one process; use a smaller --size or more processes");
-    field = kc_alloc(values + ages, sizeof *field);
+    field = kt_alloc(values + ages, sizeof *field);
     age = field + values;
-    grown = kc_alloc(ages, sizeof *grown);
+    grown = kt_alloc(ages, sizeof *grown);
     MPI_Datatype type;
     MPI_Type_vector((int)opt_size, 1, count + 2, MPI_DOUBLE, &type);
     column = kc_type(type);
@@ -253,6 +255,7 @@ int main(int argc, char **argv)
     else
         set_initial();
 
+    kt_begin();
     while (step < opt_steps) {
         step++;
         exchange_ages();
@@ -266,9 +269,11 @@ int main(int argc, char **argv)
             nanosleep(&pause, NULL);
         if (opt_every > 0 && step % opt_every == 0)
             kc_write_checkpoint(&format, opt_dir, field, step, &written);
+        kt_step(step, opt_every > 0, opt_every > 0 && step % opt_every == 0);
     }
     double seconds = kc_max(MPI_Wtime() - start), error = error_now(step);
     kc_say_written(&written);
+    kt_say();
     kc_say("Checksum = %016llx", (unsigned long long)checksum());
     kc_say("Error = %.3e (to be 0)", error);
     int code = kc_verdict(error == 0.0, seconds);

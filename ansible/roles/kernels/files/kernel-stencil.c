@@ -8,6 +8,7 @@
  * Its own checkpoint is one file, written collectively, that holds the global arrays: a run with any other process count can read it. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernel-common.h"
+#include "kernel-track.h"
 
 #include <limits.h>
 #include <math.h>
@@ -28,6 +29,7 @@ static const struct kc_option options[] = {
     {"ckpt-every", KC_INTEGER, &opt_every, 0, 1000000000, "steps between checkpoints; 0 writes none"},
     {"ckpt-dir", KC_TEXT, &opt_dir, 0, 0, "directory of the checkpoint file " FILE_NAME},
     {"restart", KC_TEXT, &opt_restart, 0, 0, "go on from this checkpoint file, or from the one in this directory"},
+    KT_OPTIONS,
     {NULL, KC_FLAG, NULL, 0, 0, NULL},
 };
 
@@ -87,8 +89,8 @@ static void make_grid(void)
     /* MPI counts are int. The test must come out alike in all processes. */
     if (kc_max((double)volume * (double)opt_vars * sizeof(double)) > (double)INT_MAX)
         kc_refuse(KC_USAGE, "more than 2 GiB of data in one process; use a smaller --size or more processes");
-    now = kc_alloc(volume * (size_t)opt_vars, sizeof *now);
-    next = kc_alloc(volume * (size_t)opt_vars, sizeof *next);
+    now = kt_alloc(volume * (size_t)opt_vars, sizeof *now);
+    next = kt_alloc(volume * (size_t)opt_vars, sizeof *next);
     for (int d = 0; d < 3; d++) {
         low_face[d] = slab(d, 1);
         high_face[d] = slab(d, count[d]);
@@ -236,6 +238,7 @@ int main(int argc, char **argv)
     else
         set_initial();
 
+    kt_begin();
     while (step < opt_steps) {
         step++;
         for (long long w = 0; w < opt_work; w++) {
@@ -248,9 +251,11 @@ int main(int argc, char **argv)
         kc_say("Time step %lld", step);
         if (opt_every > 0 && step % opt_every == 0)
             kc_write_checkpoint(&format, opt_dir, now, step, &written);
+        kt_step(step, opt_every > 0, opt_every > 0 && step % opt_every == 0);
     }
     double seconds = kc_max(MPI_Wtime() - start), error = error_now(step);
     kc_say_written(&written);
+    kt_say();
     kc_say("Checksum = %016llx", (unsigned long long)checksum());
     kc_say("Error = %.3e (tolerance %.0e)", error, TOLERANCE);
     int code = kc_verdict(error <= TOLERANCE, seconds);
