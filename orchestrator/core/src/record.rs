@@ -115,6 +115,13 @@ pub enum Source {
 /// uncompressed; `base` is the number of the checkpoint that it is stored against, 0 where it is stored in full |
 /// | `series_total_bytes` | bytes | method | the same of all checkpoints of the run together |
 /// | `series_restore_files` | count | method | files that restore the checkpoint that needs most |
+/// | `pages_tracked` | count | ckpt | memory pages of all ranks that a program watches itself; the labels of these records number the checkpoints, or
+/// the times at which it counts |
+/// | `pages_written` | count | ckpt | of these, pages that were written since the checkpoint before, or since the start |
+/// | `pages_changed` | count | ckpt | of these, pages whose content is another one: never more |
+/// | `pages_changed_bytes` | bytes | ckpt | bytes of these that differ |
+/// | `pages_scan_s` | s | ckpt | time to tell which were written, of the slowest rank |
+/// | `pages_compare_s` | s | ckpt | time to compare all pages with a copy of them, of the slowest rank |
 /// | `cost_usd` | USD | nodes, seconds, usd_per_node_hour, price | what its nodes cost while the run had them, from its start to the end of
 /// its restart check; `price` is the source of the price, with its date. Only where there is a price |
 ///
@@ -178,6 +185,12 @@ pub mod names {
     pub const SERIES_STORED_BYTES: &str = "series_stored_bytes";
     pub const SERIES_TOTAL_BYTES: &str = "series_total_bytes";
     pub const SERIES_RESTORE_FILES: &str = "series_restore_files";
+    pub const PAGES_TRACKED: &str = "pages_tracked";
+    pub const PAGES_WRITTEN: &str = "pages_written";
+    pub const PAGES_CHANGED: &str = "pages_changed";
+    pub const PAGES_CHANGED_BYTES: &str = "pages_changed_bytes";
+    pub const PAGES_SCAN_S: &str = "pages_scan_s";
+    pub const PAGES_COMPARE_S: &str = "pages_compare_s";
     pub const COST_USD: &str = "cost_usd";
 
     /// What else the nodes of a run did: no result of the run, but a reason to look at it again. Of several nodes, the largest counts.

@@ -4,7 +4,7 @@ use cvc_core::campaign;
 
 use cvc_core::plan::{self, Plan};
 
-use cvc_core::point::{CheckpointerKind, Moment};
+use cvc_core::point::{CheckpointerKind, Moment, PlannedPoint};
 use rstest::rstest;
 use std::path::Path;
 
@@ -152,9 +152,39 @@ fn a_series_is_a_moment_and_needs_dmtcp_and_one_place_for_its_images() {
     assert_eq!(
         reasons,
         [
-            "a series of checkpoints is taken by DMTCP; the program decides itself when it writes its own"
+            "a series at moments of the campaign is taken by DMTCP; with `own_series = true` those that the program writes itself are one"
         ]
     );
+}
+
+#[test]
+fn own_checkpoints_are_a_series_where_the_file_says_so_and_their_points_are_others() {
+    let of = |checkpoint: &str| {
+        plan(&format!(
+            "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\ncheckpointer = ['dmtcp', 'application', 'none']\n[checkpoint]\nmoment = {{ count = 3, every_s = 0.5 }}\n{checkpoint}\n"
+        ))
+    };
+    let (without, with) = (of("own_series = false"), of("own_series = true"));
+    assert_eq!((without.points.len(), with.points.len()), (2, 3));
+    assert!(with.excluded.is_empty(), "{:?}", with.excluded);
+    // what the setting does not concern keeps its runs
+    let kept = |p: &&PlannedPoint| with.points.iter().any(|o| o.id == p.id);
+    assert_eq!(without.points.iter().filter(kept).count(), 2);
+    // with the default moment both plans have all points, and one of them is another
+    let of = |own: bool| {
+        plan(&format!(
+            "{MATRIX}checkpointer = ['application', 'none']\n[checkpoint]\nown_series = {own}\n"
+        ))
+    };
+    let (without, with) = (of(false), of(true));
+    let same = |p: &&PlannedPoint| with.points.iter().any(|o| o.id == p.id);
+    let same: Vec<CheckpointerKind> = without
+        .points
+        .iter()
+        .filter(same)
+        .map(|p| p.point.checkpointer)
+        .collect();
+    assert_eq!(same, [CheckpointerKind::None]);
 }
 
 #[rstest]
