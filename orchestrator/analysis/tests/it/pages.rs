@@ -94,6 +94,9 @@ fn pages_written_stand_beside_pages_changed_and_what_hashes_say() {
 fn without_hashes_pages_are_told_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     let section = campaign(dir.path(), false).expect("a section");
-    assert!(section.contains("400") && section.contains("50"), "{section}");
+    assert!(
+        section.contains("400") && section.contains("50"),
+        "{section}"
+    );
     assert!(!section.contains("by hash"), "{section}");
 }

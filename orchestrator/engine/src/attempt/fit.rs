@@ -255,11 +255,9 @@ impl Check<'_> {
                 Ok(values) if values.is_empty() => {
                     FitItem::new(key, Fit::Doubtful, not_found(pattern, self.stdout))
                 }
-                Ok(values) => FitItem::new(
-                    key,
-                    Fit::Fits,
-                    counted(values.len() as u64, "interval"),
-                ),
+                Ok(values) => {
+                    FitItem::new(key, Fit::Fits, counted(values.len() as u64, "interval"))
+                }
             });
         }
         Ok(items)

@@ -325,10 +325,12 @@ mod tests {
     fn checkpoints_are_counted_by_complete_lines() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = Utf8PathBuf::from_path_buf(dir.path().join("stdout")).expect("UTF-8");
-        let pattern = Regex::new(r"(?m)^Checkpoint \d+ written in ([0-9.]+) s$").expect("a pattern");
+        let pattern =
+            Regex::new(r"(?m)^Checkpoint \d+ written in ([0-9.]+) s$").expect("a pattern");
         let mut told = Told::new(path.clone(), pattern);
         assert_eq!(told.count(), 0, "no output yet");
-        let mut text = "step 1\nCheckpoint 1 written in 0.5 s\nCheckpoint 2 written in 0.".to_owned();
+        let mut text =
+            "step 1\nCheckpoint 1 written in 0.5 s\nCheckpoint 2 written in 0.".to_owned();
         std::fs::write(&path, &text).expect("writes");
         assert_eq!((told.count(), told.count()), (1, 1));
         text += "5 s\n";
