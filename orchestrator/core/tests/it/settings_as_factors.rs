@@ -208,3 +208,19 @@ fn wrong_values_are_told_with_their_place(#[case] line: &str, #[case] parts: &[&
     }
     assert!(told.contains("test.toml:9"), "{told}");
 }
+
+#[test]
+fn a_program_that_watches_its_pages_is_left_out_under_dmtcp() {
+    let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
+    let text = "schema = 1\nname = 'test'\n[sites.local]\nkind = 'local'\n[matrix]\napp = ['kernel-front', 'kernel-front-track']\nclass = 'S'\nprocesses = 1\ncheckpointer = ['none', 'dmtcp', 'application']\n";
+    let spec = campaign::load_text(Path::new("test.toml"), text, &[apps]);
+    let plan = plan::build(&spec.unwrap_or_else(|e| panic!("{e}")));
+    assert_eq!(plan.points.len(), 5);
+    let reasons: Vec<&str> = plan.excluded.iter().map(|e| e.reason.as_str()).collect();
+    assert_eq!(
+        reasons,
+        [
+            "kernel-front-track watches its pages, which a restart by DMTCP does not bring back: use its own checkpoints, or none"
+        ]
+    );
+}
