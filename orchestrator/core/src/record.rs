@@ -122,6 +122,13 @@ pub enum Source {
 /// | `series_memory_bytes` | bytes | method, codec, block | most memory of the process that stored and restored these, with all else that it holds |
 /// | `series_restarted_bytes` | bytes | ckpt, method, codec, block | content of the checkpoint that the restart check began from: restored from
 /// base and deltas into the place of its images, and found to be the same bytes |
+/// | `pages_tracked` | count | ckpt | memory pages of all ranks that a program watches itself; the labels of these records number the checkpoints, or
+/// the times at which it counts |
+/// | `pages_written` | count | ckpt | of these, pages that were written since the checkpoint before, or since the start |
+/// | `pages_changed` | count | ckpt | of these, pages whose content is another one: never more |
+/// | `pages_changed_bytes` | bytes | ckpt | bytes of these that differ |
+/// | `pages_scan_s` | s | ckpt | time to tell which were written, of the slowest rank |
+/// | `pages_compare_s` | s | ckpt | time to compare all pages with a copy of them, of the slowest rank |
 /// | `cost_usd` | USD | nodes, seconds, usd_per_node_hour, price | what its nodes cost while the run had them, from its start to the end of
 /// its restart check; `price` is the source of the price, with its date. Only where there is a price |
 ///
@@ -191,6 +198,12 @@ pub mod names {
     pub const SERIES_RESTORE_S: &str = "series_restore_s";
     pub const SERIES_MEMORY_BYTES: &str = "series_memory_bytes";
     pub const SERIES_RESTARTED_BYTES: &str = "series_restarted_bytes";
+    pub const PAGES_TRACKED: &str = "pages_tracked";
+    pub const PAGES_WRITTEN: &str = "pages_written";
+    pub const PAGES_CHANGED: &str = "pages_changed";
+    pub const PAGES_CHANGED_BYTES: &str = "pages_changed_bytes";
+    pub const PAGES_SCAN_S: &str = "pages_scan_s";
+    pub const PAGES_COMPARE_S: &str = "pages_compare_s";
     pub const COST_USD: &str = "cost_usd";
 
     /// What else the nodes of a run did: no result of the run, but a reason to look at it again. Of several nodes, the largest counts.

@@ -12,7 +12,7 @@ use cvc_core::paths::{self, is_executable, on_path};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The sources, as the role `kernels` has them.
-const SOURCES: [(&str, &str); 8] = [
+const SOURCES: [(&str, &str); 10] = [
     (
         "Makefile",
         include_str!("../../../ansible/roles/kernels/files/Makefile"),
@@ -24,6 +24,14 @@ const SOURCES: [(&str, &str); 8] = [
     (
         "kernel-common.c",
         include_str!("../../../ansible/roles/kernels/files/kernel-common.c"),
+    ),
+    (
+        "kernel-track.h",
+        include_str!("../../../ansible/roles/kernels/files/kernel-track.h"),
+    ),
+    (
+        "kernel-track.c",
+        include_str!("../../../ansible/roles/kernels/files/kernel-track.c"),
     ),
     (
         "kernel-block.c",

@@ -8,6 +8,7 @@
  * Each cell follows a recurrence of its own, so that every value in memory and in the files can be computed again and is compared bitwise. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernel-common.h"
+#include "kernel-track.h"
 
 #include <errno.h>
 #include <hdf5.h>
@@ -40,6 +41,7 @@ static const struct kc_option options[] = {
     {"work", KC_INTEGER, &opt_work, 1, 1000000, "how many times each step is computed, to make it longer"},
     {"dir", KC_TEXT, &opt_dir, 0, 0, "directory of the files"},
     {"restart", KC_TEXT, &opt_restart, 0, 0, "go on from this checkpoint file, or from the one in this directory"},
+    KT_OPTIONS,
     {NULL, KC_FLAG, NULL, 0, 0, NULL},
 };
 
@@ -74,7 +76,7 @@ static void share_blocks(long long total)
     total_blocks = total;
     first_block = total * kc_rank / kc_size;
     own_blocks = total * (kc_rank + 1) / kc_size - first_block;
-    field = kc_alloc((size_t)(own_blocks * opt_vars), WIDE3 * sizeof *field);
+    field = kt_alloc((size_t)(own_blocks * opt_vars), WIDE3 * sizeof *field);
 }
 
 static void step_once(double *values, double *scratch, double goal)
@@ -475,13 +477,16 @@ int main(int argc, char **argv)
         EACH_CELL(b, v, z, y, x, 0, WIDE) *cell(b, v, z, y, x) = initial(first_block + b, v, z, y, x);
     }
     kc_say("kernel-amr: %lld blocks of %d^3 cells, %d guard cells, %lld variables, %d processes", total_blocks, CELLS, GUARDS, opt_vars, kc_size);
+    kt_begin();
     while (step < opt_steps) {
         step++;
         advance();
         kc_barrier(); /* the time steps of an adaptive code are global */
         kc_say("Time step %lld", step);
-        if (step % opt_every != 0)
+        if (step % opt_every != 0) {
+            kt_step(step, opt_ckpt != 0, 0);
             continue;
+        }
         sets++;
         for (enum kind kind = opt_ckpt ? CKPT : CENTRED; kind <= CORNER; kind++) {
             double t = MPI_Wtime();
@@ -496,6 +501,7 @@ int main(int argc, char **argv)
         }
         for (enum kind kind = opt_ckpt ? CKPT : CENTRED; kind <= CORNER; kind++)
             well = file_is_right(kind) && well;
+        kt_step(step, opt_ckpt != 0, 1);
     }
     double seconds = kc_max(MPI_Wtime() - start);
     if (sets > 0) {
@@ -505,6 +511,7 @@ int main(int argc, char **argv)
         kc_say("I/O data rate = %.3f MiB/s", (double)bytes / 1048576.0 / writing);
         kc_say("Writers = %d", writers);
     }
+    kt_say();
     if (!memory_is_right(step)) {
         kc_say("values in memory differ from the recurrence");
         well = 0;

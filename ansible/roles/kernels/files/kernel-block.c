@@ -10,6 +10,7 @@
  * checksum is bitwise the same for every process count. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernel-common.h"
+#include "kernel-track.h"
 
 #include <limits.h>
 #include <math.h>
@@ -35,6 +36,7 @@ static const struct kc_option options[] = {
     {"io", KC_TEXT, &opt_io, 0, 0, "collective, independent (row by row) or none"},
     {"file", KC_TEXT, &opt_file, 0, 0, "solution file"},
     {"sync", KC_FLAG, &opt_sync, 0, 0, "sync the file after each write; the time counts as I/O time"},
+    KT_OPTIONS,
     {NULL, KC_FLAG, NULL, 0, 0, NULL},
 };
 
@@ -105,8 +107,8 @@ static void make_cells(void)
         c->stride[1] = (size_t)c->count[0] + 2;
         c->stride[2] = c->stride[1] * ((size_t)c->count[1] + 2);
         size_t points = c->stride[2] * ((size_t)c->count[2] + 2);
-        c->u = kc_alloc(points * VARS, sizeof *c->u);
-        c->r = kc_alloc(points * VARS, sizeof *c->r);
+        c->u = kt_alloc(points * VARS, sizeof *c->u);
+        c->r = kt_alloc(points * VARS, sizeof *c->r);
     }
     face_room = (size_t)(opt_size / q + 1) * (size_t)(opt_size / q + 1) * VARS * (size_t)q;
     face_out = kc_alloc(face_room, sizeof *face_out);
@@ -507,6 +509,7 @@ int main(int argc, char **argv)
         file = create_file(collective);
         writing += MPI_Wtime() - start;
     }
+    kt_begin();
     for (long long step = 1; step <= opt_steps; step++) {
         advance();
         advance_amplitudes();
@@ -518,6 +521,7 @@ int main(int argc, char **argv)
             writing += MPI_Wtime() - t;
             sum_written = step + opt_every > opt_steps ? checksum() : 0;
         }
+        kt_step(step, writes, writes && step % opt_every == 0);
     }
     double error = error_now();
     uint64_t sum = checksum();
@@ -532,6 +536,7 @@ int main(int argc, char **argv)
     }
     double seconds = kc_max(MPI_Wtime() - start);
     int well = error <= TOLERANCE;
+    kt_say();
     kc_say("Checksum = %016llx", (unsigned long long)sum);
     kc_say("Error = %.3e (tolerance %.0e)", error, TOLERANCE);
     if (writes) {

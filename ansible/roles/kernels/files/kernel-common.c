@@ -2,6 +2,8 @@
 #include "kernel-common.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -9,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 int kc_rank, kc_size;
 static const char *kc_program = "kernel";
@@ -157,15 +160,20 @@ void kc_say(const char *format, ...)
     fflush(stdout);
 }
 
+static void complain(const char *format, va_list args)
+{
+    fprintf(stderr, "%s: ", kc_program);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    fflush(stderr);
+}
+
 _Noreturn void kc_refuse(int code, const char *format, ...)
 {
     if (kc_rank == 0) {
         va_list args;
         va_start(args, format);
-        fprintf(stderr, "%s: ", kc_program);
-        vfprintf(stderr, format, args);
-        fputc('\n', stderr);
-        fflush(stderr);
+        complain(format, args);
         va_end(args);
     }
     /* Nobody ends before rank 0 has spoken: a launcher may stop the others as soon as one has ended with an error. */
@@ -173,16 +181,35 @@ _Noreturn void kc_refuse(int code, const char *format, ...)
     kc_end(code);
 }
 
+_Noreturn void kc_refuse_first(int code, int is_bad, const char *format, ...)
+{
+    int mine = is_bad ? kc_rank : kc_size, lowest;
+    kc_allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN);
+    if (lowest == kc_rank) {
+        va_list args;
+        va_start(args, format);
+        complain(format, args);
+        va_end(args);
+    }
+    kc_barrier();
+    kc_end(code);
+}
+
+_Noreturn void kc_fail(int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    complain(format, args);
+    va_end(args);
+    MPI_Abort(MPI_COMM_WORLD, code);
+    abort();
+}
+
 void *kc_alloc(size_t count, size_t size)
 {
     void *memory = calloc(count ? count : 1, size);
-    if (!memory) {
-        fprintf(stderr, "%s: process %d: no memory for %zu elements of %zu bytes; use a smaller size or more processes\n", kc_program,
-                kc_rank, count, size);
-        fflush(stderr);
-        MPI_Abort(MPI_COMM_WORLD, KC_NO_MEMORY);
-        abort();
-    }
+    if (!memory)
+        kc_fail(KC_NO_MEMORY, "process %d: no memory for %zu elements of %zu bytes; use a smaller size or more processes", kc_rank, count, size);
     return memory;
 }
 
@@ -305,6 +332,268 @@ int kc_writers(long long bytes_expected, int collective)
     int writes = (double)mine[which] >= 0.05 * (double)sum[which] / kc_size, writers;
     kc_allreduce(&writes, &writers, 1, MPI_INT, MPI_SUM);
     return writers;
+}
+
+/* ---- checkpoints ---- */
+
+/* The header, in words of 8 bytes in the byte order of the machine: magic, version and byte order (half a word each), step, one for each fixed
+ * option, bytes and checksum of the data, checksum of the header. The rest of its bytes are 0. */
+#define MOST_WORDS (6 + KC_MOST_FIXED)
+#define VERSION 1u
+#define BYTE_ORDER 0x01020304u
+
+static int fixed_options(const struct kc_checkpoint *c)
+{
+    int n = 0;
+    while (n < KC_MOST_FIXED && c->fixed[n].option)
+        n++;
+    return n;
+}
+
+static int header_words(const struct kc_checkpoint *c)
+{
+    return 6 + fixed_options(c);
+}
+
+/* Over all words but the last, which holds it and counts as 0. */
+static uint64_t header_sum(const uint64_t *words, int count)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < count; i++) {
+        double as_double = 0.0;
+        if (i + 1 < count)
+            memcpy(&as_double, &words[i], 8);
+        sum += kc_mix((uint64_t)i, as_double);
+    }
+    return sum;
+}
+
+static void make_header(const struct kc_checkpoint *c, long long step, uint64_t words[MOST_WORDS])
+{
+    uint32_t halves[2] = {VERSION, BYTE_ORDER};
+    int n = fixed_options(c);
+    memcpy(&words[0], c->magic, 8);
+    memcpy(&words[1], halves, 8);
+    words[2] = (uint64_t)step;
+    for (int i = 0; i < n; i++)
+        words[3 + i] = (uint64_t)*c->fixed[i].value;
+    words[3 + n] = (uint64_t)c->data_bytes;
+    words[4 + n] = c->checksum();
+    words[5 + n] = header_sum(words, 6 + n);
+}
+
+static MPI_Datatype header_type(void)
+{
+    static MPI_Datatype type = MPI_DATATYPE_NULL;
+    if (type == MPI_DATATYPE_NULL) {
+        MPI_Type_contiguous(KC_HEADER_BYTES, MPI_BYTE, &type);
+        type = kc_type(type);
+    }
+    return type;
+}
+
+static int sync_directory(const char *path)
+{
+    int fd = open(path, O_RDONLY);
+    if (fd < 0)
+        return errno;
+    int code = fsync(fd) == 0 ? 0 : errno;
+    close(fd);
+    /* Some file systems cannot sync a directory; that is no failure of the checkpoint. */
+    return code == EINVAL || code == ENOTSUP ? 0 : code;
+}
+
+/* 1 where all went well. */
+static int put_checkpoint(const struct kc_checkpoint *c, const char *dir, const void *memory, long long step, int number)
+{
+    char path[PATH_MAX], temporary[PATH_MAX + 8];
+    double start = MPI_Wtime();
+    int length = snprintf(path, sizeof path, "%s/%s", dir, c->file);
+    if (length < 0 || (size_t)length >= sizeof path)
+        kc_refuse(KC_USAGE, "--ckpt-dir: the path is too long");
+    snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    uint64_t words[MOST_WORDS];
+    make_header(c, step, words);
+
+    MPI_File file;
+    MPI_Status status;
+    int rc;
+    if (kc_rank == 0)
+        unlink(temporary);
+    kc_barrier();
+    rc = MPI_File_open(MPI_COMM_WORLD, temporary, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file);
+    if (!kc_mpi_well(rc, NULL, MPI_BYTE, "cannot create", temporary))
+        return 0;
+    int well = 1;
+    char block[KC_HEADER_BYTES] = {0};
+    memcpy(block, words, (size_t)header_words(c) * 8);
+    kc_writes_begin();
+    rc = MPI_SUCCESS;
+    if (kc_rank == 0)
+        rc = MPI_File_write_at(file, 0, block, 1, header_type(), &status);
+    well = kc_mpi_well(rc, kc_rank == 0 ? &status : NULL, header_type(), "cannot write the header of", temporary);
+    if (well) {
+        rc = MPI_File_set_view(file, KC_HEADER_BYTES, MPI_DOUBLE, c->file_type, "native", MPI_INFO_NULL);
+        well = kc_mpi_well(rc, NULL, MPI_BYTE, "cannot set the view of", temporary);
+    }
+    if (well) {
+        rc = MPI_File_write_at_all(file, 0, memory, 1, c->memory_type, &status);
+        well = kc_mpi_well(rc, &status, c->memory_type, "cannot write", temporary);
+    }
+    if (well) {
+        rc = MPI_File_sync(file);
+        well = kc_mpi_well(rc, NULL, MPI_BYTE, "cannot sync", temporary);
+    }
+    kc_writes_end();
+    rc = MPI_File_close(&file);
+    well = kc_mpi_well(rc, NULL, MPI_BYTE, "cannot close", temporary) && well;
+    well = well && kc_size_well(temporary, KC_HEADER_BYTES + c->data_bytes);
+    int code = 0;
+    if (kc_rank == 0) {
+        if (well) {
+            code = rename(temporary, path) == 0 ? sync_directory(dir) : errno;
+        } else {
+            unlink(temporary);
+        }
+    }
+    if (well)
+        well = kc_all_well(code != 0, MPI_SUCCESS, code, "cannot put into place", path);
+    if (well)
+        kc_say("Checkpoint %d written: %lld bytes in %.6f s (step %lld)", number, KC_HEADER_BYTES + c->data_bytes, MPI_Wtime() - start, step);
+    return well;
+}
+
+void kc_write_checkpoint(const struct kc_checkpoint *c, const char *dir, const void *memory, long long step, struct kc_written *written)
+{
+    double start = MPI_Wtime();
+    int number = ++written->checkpoints;
+    if (!put_checkpoint(c, dir, memory, step, number))
+        kc_refuse(KC_IO_ERROR, "checkpoint %d failed at step %lld", number, step);
+    written->seconds += MPI_Wtime() - start;
+    written->bytes += KC_HEADER_BYTES + c->data_bytes;
+}
+
+void kc_say_written(const struct kc_written *written)
+{
+    if (written->checkpoints == 0)
+        return;
+    double io = kc_max(written->seconds);
+    int writers = kc_writers(written->bytes, 1);
+    kc_say("Bytes written = %lld", written->bytes);
+    kc_say("I/O time = %.6f s", io);
+    kc_say("I/O data rate = %.3f MiB/s", (double)written->bytes / 1048576.0 / io);
+    kc_say("Writers = %d", writers);
+}
+
+static int same_options(const struct kc_checkpoint *c, const uint64_t *words)
+{
+    for (int i = 0; i < fixed_options(c); i++)
+        if (words[3 + i] != (uint64_t)*c->fixed[i].value)
+            return 0;
+    return 1;
+}
+
+/* "of a run with --size 32 --vars 5, not --size 48 --vars 5" */
+static void say_options(const struct kc_checkpoint *c, const uint64_t *words, char *text, size_t room)
+{
+    size_t used = (size_t)snprintf(text, room, "of a run with");
+    for (int side = 0; side < 2; side++) {
+        if (side == 1 && used < room)
+            used += (size_t)snprintf(text + used, room - used, ", not");
+        for (int i = 0; i < fixed_options(c) && used < room; i++) {
+            unsigned long long value = side == 0 ? words[3 + i] : (unsigned long long)*c->fixed[i].value;
+            used += (size_t)snprintf(text + used, room - used, " --%s %llu", c->fixed[i].option, value);
+        }
+    }
+}
+
+/* What is wrong with a header, or NULL. */
+static const char *header_fault(const struct kc_checkpoint *c, const uint64_t *words, size_t got, long long file_bytes, long long last_step,
+                                char *text, size_t room)
+{
+    int count = header_words(c), n = fixed_options(c);
+    uint32_t halves[2];
+    memcpy(halves, &words[1], 8);
+    if (got < (size_t)count * 8 || file_bytes < KC_HEADER_BYTES)
+        snprintf(text, room, "truncated: %lld bytes, the header alone has %d", file_bytes, KC_HEADER_BYTES);
+    else if (memcmp(&words[0], c->magic, 8) != 0)
+        snprintf(text, room, "not a checkpoint of %s (wrong magic)", kc_program);
+    else if (halves[1] != BYTE_ORDER)
+        snprintf(text, room, "written on a machine with another byte order");
+    else if (halves[0] != VERSION)
+        snprintf(text, room, "format version %u, this program reads %u", halves[0], VERSION);
+    else if (words[count - 1] != header_sum(words, count))
+        snprintf(text, room, "corrupt: the header's checksum does not fit");
+    else if (!same_options(c, words))
+        say_options(c, words, text, room);
+    else if (file_bytes != KC_HEADER_BYTES + (long long)words[3 + n] || words[3 + n] != (uint64_t)c->data_bytes)
+        snprintf(text, room, "%s: %lld bytes instead of %lld", file_bytes < KC_HEADER_BYTES + c->data_bytes ? "truncated" : "corrupt",
+                 file_bytes, KC_HEADER_BYTES + c->data_bytes);
+    else if (words[2] > (uint64_t)last_step)
+        snprintf(text, room, "at step %llu already, after --steps %lld", (unsigned long long)words[2], last_step);
+    else
+        return NULL;
+    return text;
+}
+
+long long kc_read_checkpoint(const struct kc_checkpoint *c, const char *from, void *memory, long long last_step)
+{
+    char path[PATH_MAX], text[512] = "";
+    uint64_t words[MOST_WORDS] = {0};
+    double start = MPI_Wtime();
+    int bad = 0;
+    snprintf(path, sizeof path, "%s", from);
+    if (kc_rank == 0) {
+        struct stat s;
+        const char *fault = NULL;
+        if (stat(path, &s) == 0 && S_ISDIR(s.st_mode)) {
+            int length = snprintf(path, sizeof path, "%s/%s", from, c->file);
+            if (length < 0 || (size_t)length >= sizeof path)
+                fault = "the path is too long";
+        }
+        FILE *f = fault ? NULL : fopen(path, "rb");
+        if (fault) {
+        } else if (!f || fstat(fileno(f), &s) != 0) {
+            fault = strerror(errno);
+        } else {
+            size_t got = fread(words, 1, (size_t)header_words(c) * 8, f);
+            fault = header_fault(c, words, got, (long long)s.st_size, last_step, text, sizeof text);
+        }
+        if (f)
+            fclose(f);
+        if (fault) {
+            if (fault != text)
+                snprintf(text, sizeof text, "%s", fault);
+            bad = 1;
+        }
+    }
+    MPI_Bcast(&bad, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (bad)
+        kc_refuse(KC_IO_ERROR, "cannot restart from %s: %s", path, text);
+    MPI_Bcast(words, sizeof words, MPI_BYTE, 0, MPI_COMM_WORLD);
+    MPI_Bcast(path, sizeof path, MPI_CHAR, 0, MPI_COMM_WORLD);
+
+    MPI_File file;
+    MPI_Status status;
+    int rc = MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
+    if (!kc_mpi_well(rc, NULL, MPI_BYTE, "cannot open", path))
+        kc_end(KC_IO_ERROR);
+    rc = MPI_File_set_view(file, KC_HEADER_BYTES, MPI_DOUBLE, c->file_type, "native", MPI_INFO_NULL);
+    int well = kc_mpi_well(rc, NULL, MPI_BYTE, "cannot set the view of", path);
+    if (well) {
+        rc = MPI_File_read_at_all(file, 0, memory, 1, c->memory_type, &status);
+        well = kc_mpi_well(rc, &status, c->memory_type, "cannot read", path);
+    }
+    MPI_File_close(&file);
+    if (!well)
+        kc_end(KC_IO_ERROR);
+    uint64_t sum = c->checksum(), written = words[4 + fixed_options(c)];
+    if (sum != written)
+        kc_refuse(KC_IO_ERROR, "cannot restart from %s: corrupt: the checksum of the data is %016llx instead of %016llx", path,
+                  (unsigned long long)sum, (unsigned long long)written);
+    kc_say("Restarted from %s: step %llu, %lld bytes in %.6f s", path, (unsigned long long)words[2], KC_HEADER_BYTES + c->data_bytes,
+           MPI_Wtime() - start);
+    return (long long)words[2];
 }
 
 /* ---- numbers ---- */

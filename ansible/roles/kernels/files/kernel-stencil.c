@@ -8,20 +8,14 @@
  * Its own checkpoint is one file, written collectively, that holds the global arrays: a run with any other process count can read it. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernel-common.h"
+#include "kernel-track.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define PI 3.14159265358979323846
 #define FILE_NAME "kernel-stencil.ckpt"
-#define HEADER_BYTES 4096
 #define TOLERANCE 1e-10
 
 static long long opt_size = 48, opt_steps = 50, opt_vars = 5, opt_work = 1, opt_every = 0;
@@ -35,6 +29,7 @@ static const struct kc_option options[] = {
     {"ckpt-every", KC_INTEGER, &opt_every, 0, 1000000000, "steps between checkpoints; 0 writes none"},
     {"ckpt-dir", KC_TEXT, &opt_dir, 0, 0, "directory of the checkpoint file " FILE_NAME},
     {"restart", KC_TEXT, &opt_restart, 0, 0, "go on from this checkpoint file, or from the one in this directory"},
+    KT_OPTIONS,
     {NULL, KC_FLAG, NULL, 0, 0, NULL},
 };
 
@@ -94,8 +89,8 @@ static void make_grid(void)
     /* MPI counts are int. The test must come out alike in all processes. */
     if (kc_max((double)volume * (double)opt_vars * sizeof(double)) > (double)INT_MAX)
         kc_refuse(KC_USAGE, "more than 2 GiB of data in one process; use a smaller --size or more processes");
-    now = kc_alloc(volume * (size_t)opt_vars, sizeof *now);
-    next = kc_alloc(volume * (size_t)opt_vars, sizeof *next);
+    now = kt_alloc(volume * (size_t)opt_vars, sizeof *now);
+    next = kt_alloc(volume * (size_t)opt_vars, sizeof *next);
     for (int d = 0; d < 3; d++) {
         low_face[d] = slab(d, 1);
         high_face[d] = slab(d, count[d]);
@@ -198,30 +193,7 @@ static uint64_t checksum(void)
 
 /* ---- checkpoints ---- */
 
-/* At the start of the file, in the byte order of the machine; `byte_order` tells. The arrays follow at HEADER_BYTES. */
-struct header {
-    char magic[8];
-    uint32_t version, byte_order;
-    uint64_t step, size, vars, data_bytes, data_sum, header_sum;
-};
-#define MAGIC "cvcstncl"
-#define VERSION 1u
-#define BYTE_ORDER 0x01020304u
-
-static uint64_t header_sum(struct header h)
-{
-    uint64_t words[sizeof h / 8], sum = 0;
-    h.header_sum = 0;
-    memcpy(words, &h, sizeof h);
-    for (size_t i = 0; i < sizeof h / 8; i++) {
-        double as_double;
-        memcpy(&as_double, &words[i], 8);
-        sum += kc_mix(i, as_double);
-    }
-    return sum;
-}
-
-static MPI_Datatype memory_type, file_type, header_type;
+static MPI_Datatype memory_type, file_type;
 
 static void make_file_types(void)
 {
@@ -234,8 +206,6 @@ static void make_file_types(void)
     memory_type = kc_type(memory_type);
     MPI_Type_create_subarray(4, global, part, start, MPI_ORDER_C, MPI_DOUBLE, &file_type);
     file_type = kc_type(file_type);
-    MPI_Type_contiguous(HEADER_BYTES, MPI_BYTE, &header_type);
-    header_type = kc_type(header_type);
 }
 
 static long long data_bytes(void)
@@ -243,165 +213,12 @@ static long long data_bytes(void)
     return opt_vars * opt_size * opt_size * opt_size * (long long)sizeof(double);
 }
 
-static int sync_directory(const char *path)
+static struct kc_checkpoint checkpoint_format(void)
 {
-    int fd = open(path, O_RDONLY);
-    if (fd < 0)
-        return errno;
-    int code = fsync(fd) == 0 ? 0 : errno;
-    close(fd);
-    /* Some file systems cannot sync a directory; that is no failure of the checkpoint. */
-    return code == EINVAL || code == ENOTSUP ? 0 : code;
-}
-
-/* Writes to a temporary name, and takes the place of the last checkpoint only when everything is on disk. 1 where all went well. */
-static int write_checkpoint(long long step, int number)
-{
-    char path[PATH_MAX], temporary[PATH_MAX + 8];
-    double start = MPI_Wtime();
-    int length = snprintf(path, sizeof path, "%s/%s", opt_dir, FILE_NAME);
-    if (length < 0 || (size_t)length >= sizeof path)
-        kc_refuse(KC_USAGE, "--ckpt-dir: the path is too long");
-    snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    struct header h = {.version = VERSION, .byte_order = BYTE_ORDER, .step = (uint64_t)step, .size = (uint64_t)opt_size,
-                       .vars = (uint64_t)opt_vars, .data_bytes = (uint64_t)data_bytes(), .data_sum = checksum()};
-    memcpy(h.magic, MAGIC, sizeof h.magic);
-    h.header_sum = header_sum(h);
-
-    MPI_File file;
-    MPI_Status status;
-    int rc;
-    if (kc_rank == 0)
-        unlink(temporary);
-    kc_barrier();
-    rc = MPI_File_open(MPI_COMM_WORLD, temporary, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file);
-    if (!kc_mpi_well(rc, NULL, MPI_BYTE, "cannot create", temporary))
-        return 0;
-    int well = 1;
-    char block[HEADER_BYTES] = {0};
-    memcpy(block, &h, sizeof h);
-    kc_writes_begin();
-    rc = MPI_SUCCESS;
-    if (kc_rank == 0)
-        rc = MPI_File_write_at(file, 0, block, 1, header_type, &status);
-    well = kc_mpi_well(rc, kc_rank == 0 ? &status : NULL, header_type, "cannot write the header of", temporary);
-    if (well) {
-        rc = MPI_File_set_view(file, HEADER_BYTES, MPI_DOUBLE, file_type, "native", MPI_INFO_NULL);
-        well = kc_mpi_well(rc, NULL, MPI_BYTE, "cannot set the view of", temporary);
-    }
-    if (well) {
-        rc = MPI_File_write_at_all(file, 0, now, 1, memory_type, &status);
-        well = kc_mpi_well(rc, &status, memory_type, "cannot write", temporary);
-    }
-    if (well) {
-        rc = MPI_File_sync(file);
-        well = kc_mpi_well(rc, NULL, MPI_BYTE, "cannot sync", temporary);
-    }
-    kc_writes_end();
-    rc = MPI_File_close(&file);
-    well = kc_mpi_well(rc, NULL, MPI_BYTE, "cannot close", temporary) && well;
-    well = well && kc_size_well(temporary, HEADER_BYTES + data_bytes());
-    int code = 0;
-    if (kc_rank == 0) {
-        if (well) {
-            code = rename(temporary, path) == 0 ? sync_directory(opt_dir) : errno;
-        } else {
-            unlink(temporary);
-        }
-    }
-    if (well)
-        well = kc_all_well(code != 0, MPI_SUCCESS, code, "cannot put into place", path);
-    if (well)
-        kc_say("Checkpoint %d written: %lld bytes in %.6f s (step %lld)", number, HEADER_BYTES + data_bytes(), MPI_Wtime() - start, step);
-    return well;
-}
-
-/* What is wrong with a header, or NULL. */
-static const char *header_fault(const struct header *h, size_t got, long long file_bytes, char *text, size_t room)
-{
-    if (got < sizeof *h || file_bytes < HEADER_BYTES)
-        snprintf(text, room, "truncated: %lld bytes, the header alone has %d", file_bytes, HEADER_BYTES);
-    else if (memcmp(h->magic, MAGIC, sizeof h->magic) != 0)
-        snprintf(text, room, "not a checkpoint of kernel-stencil (wrong magic)");
-    else if (h->byte_order != BYTE_ORDER)
-        snprintf(text, room, "written on a machine with another byte order");
-    else if (h->version != VERSION)
-        snprintf(text, room, "format version %u, this program reads %u", h->version, VERSION);
-    else if (h->header_sum != header_sum(*h))
-        snprintf(text, room, "corrupt: the header's checksum does not fit");
-    else if (h->size != (uint64_t)opt_size || h->vars != (uint64_t)opt_vars)
-        snprintf(text, room, "of a run with --size %llu --vars %llu, not --size %lld --vars %lld", (unsigned long long)h->size,
-                 (unsigned long long)h->vars, opt_size, opt_vars);
-    else if (file_bytes != HEADER_BYTES + (long long)h->data_bytes || h->data_bytes != (uint64_t)data_bytes())
-        snprintf(text, room, "%s: %lld bytes instead of %lld", file_bytes < HEADER_BYTES + data_bytes() ? "truncated" : "corrupt", file_bytes,
-                 HEADER_BYTES + data_bytes());
-    else if (h->step > (uint64_t)opt_steps)
-        snprintf(text, room, "at step %llu already, after --steps %lld", (unsigned long long)h->step, opt_steps);
-    else
-        return NULL;
-    return text;
-}
-
-/* Reads a checkpoint and gives its step. Refuses anything that is not whole. */
-static long long read_checkpoint(void)
-{
-    char path[PATH_MAX], text[256] = "";
-    struct header h;
-    memset(&h, 0, sizeof h);
-    double start = MPI_Wtime();
-    int bad = 0;
-    snprintf(path, sizeof path, "%s", opt_restart);
-    if (kc_rank == 0) {
-        struct stat s;
-        const char *fault = NULL;
-        if (stat(path, &s) == 0 && S_ISDIR(s.st_mode)) {
-            int length = snprintf(path, sizeof path, "%s/%s", opt_restart, FILE_NAME);
-            if (length < 0 || (size_t)length >= sizeof path)
-                fault = "the path is too long";
-        }
-        FILE *f = fault ? NULL : fopen(path, "rb");
-        if (fault) {
-        } else if (!f || fstat(fileno(f), &s) != 0) {
-            fault = strerror(errno);
-        } else {
-            size_t got = fread(&h, 1, sizeof h, f);
-            fault = header_fault(&h, got, (long long)s.st_size, text, sizeof text);
-        }
-        if (f)
-            fclose(f);
-        if (fault) {
-            if (fault != text)
-                snprintf(text, sizeof text, "%s", fault);
-            bad = 1;
-        }
-    }
-    MPI_Bcast(&bad, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    if (bad)
-        kc_refuse(KC_IO_ERROR, "cannot restart from %s: %s", path, text);
-    MPI_Bcast(&h, sizeof h, MPI_BYTE, 0, MPI_COMM_WORLD);
-    MPI_Bcast(path, sizeof path, MPI_CHAR, 0, MPI_COMM_WORLD);
-
-    MPI_File file;
-    MPI_Status status;
-    int rc = MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
-    if (!kc_mpi_well(rc, NULL, MPI_BYTE, "cannot open", path))
-        kc_end(KC_IO_ERROR);
-    rc = MPI_File_set_view(file, HEADER_BYTES, MPI_DOUBLE, file_type, "native", MPI_INFO_NULL);
-    int well = kc_mpi_well(rc, NULL, MPI_BYTE, "cannot set the view of", path);
-    if (well) {
-        rc = MPI_File_read_at_all(file, 0, now, 1, memory_type, &status);
-        well = kc_mpi_well(rc, &status, memory_type, "cannot read", path);
-    }
-    MPI_File_close(&file);
-    if (!well)
-        kc_end(KC_IO_ERROR);
-    uint64_t sum = checksum();
-    if (sum != h.data_sum)
-        kc_refuse(KC_IO_ERROR, "cannot restart from %s: corrupt: the checksum of the data is %016llx instead of %016llx", path,
-                  (unsigned long long)sum, (unsigned long long)h.data_sum);
-    kc_say("Restarted from %s: step %llu, %lld bytes in %.6f s", path, (unsigned long long)h.step, HEADER_BYTES + data_bytes(),
-           MPI_Wtime() - start);
-    return (long long)h.step;
+    struct kc_checkpoint format = {.magic = "cvcstncl", .file = FILE_NAME, .data_bytes = data_bytes(),
+                                   .memory_type = memory_type, .file_type = file_type, .checksum = checksum,
+                                   .fixed = {{"size", &opt_size}, {"vars", &opt_vars}}};
+    return format;
 }
 
 int main(int argc, char **argv)
@@ -413,14 +230,15 @@ int main(int argc, char **argv)
     make_file_types();
     kc_say("kernel-stencil: %lld x %lld x %lld points, %lld variables, %d processes", opt_size, opt_size, opt_size, opt_vars, kc_size);
     double start = MPI_Wtime();
-    long long step = 0, bytes = 0;
-    int checkpoints = 0;
-    double writing = 0.0;
+    long long step = 0;
+    struct kc_checkpoint format = checkpoint_format();
+    struct kc_written written = {0, 0, 0.0};
     if (opt_restart)
-        step = read_checkpoint();
+        step = kc_read_checkpoint(&format, opt_restart, now, opt_steps);
     else
         set_initial();
 
+    kt_begin();
     while (step < opt_steps) {
         step++;
         for (long long w = 0; w < opt_work; w++) {
@@ -431,23 +249,13 @@ int main(int argc, char **argv)
         now = next;
         next = swap;
         kc_say("Time step %lld", step);
-        if (opt_every > 0 && step % opt_every == 0) {
-            double t = MPI_Wtime();
-            if (!write_checkpoint(step, ++checkpoints))
-                kc_refuse(KC_IO_ERROR, "checkpoint %d failed at step %lld", checkpoints, step);
-            writing += MPI_Wtime() - t;
-            bytes += HEADER_BYTES + data_bytes();
-        }
+        if (opt_every > 0 && step % opt_every == 0)
+            kc_write_checkpoint(&format, opt_dir, now, step, &written);
+        kt_step(step, opt_every > 0, opt_every > 0 && step % opt_every == 0);
     }
     double seconds = kc_max(MPI_Wtime() - start), error = error_now(step);
-    if (checkpoints > 0) {
-        double io = kc_max(writing);
-        int writers = kc_writers(bytes, 1);
-        kc_say("Bytes written = %lld", bytes);
-        kc_say("I/O time = %.6f s", io);
-        kc_say("I/O data rate = %.3f MiB/s", (double)bytes / 1048576.0 / io);
-        kc_say("Writers = %d", writers);
-    }
+    kc_say_written(&written);
+    kt_say();
     kc_say("Checksum = %016llx", (unsigned long long)checksum());
     kc_say("Error = %.3e (tolerance %.0e)", error, TOLERANCE);
     int code = kc_verdict(error <= TOLERANCE, seconds);

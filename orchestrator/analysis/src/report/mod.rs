@@ -22,6 +22,7 @@ mod model;
 mod noise;
 mod outcomes;
 mod overview;
+mod pages;
 pub(crate) mod plot;
 mod prediction;
 mod prediction_plot;
@@ -66,6 +67,7 @@ pub fn build(index: &Index) -> Result<Report, AnalysisError> {
         comparison::section(&data),
         size_by_zone::section(&data),
         series::section(&data, index)?,
+        pages::section(&data),
         traces::section(&data),
         time::merits(&data)?,
         distribution::section(&data)?,

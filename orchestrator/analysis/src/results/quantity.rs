@@ -44,7 +44,7 @@ pub(crate) const CKPT_COST_USD: &str = "ckpt_cost_usd";
 pub(crate) const ZONE_STRUCTURE: &str = "zone_structure";
 
 /// Other quantities of cvc's own, in order. The names are those of the view `v_quantities`.
-const KNOWN: [(&str, &str); 54] = [
+const KNOWN: [(&str, &str); 60] = [
     (CKPT_COST_USD, "cost of a checkpoint"),
     (WITH_OVER_WITHOUT, "time with checkpoints, over without"),
     (CKPT_BANDWIDTH, "bandwidth of checkpoints"),
@@ -98,6 +98,12 @@ const KNOWN: [(&str, &str); 54] = [
     ),
     ("series_total_bytes_adca", "series stored, ADCA"),
     ("series_total_bytes_bounded", "series stored, bounded chain"),
+    (names::PAGES_TRACKED, "pages watched"),
+    (names::PAGES_WRITTEN, "pages written"),
+    (names::PAGES_CHANGED, "pages changed"),
+    (names::PAGES_CHANGED_BYTES, "bytes changed in pages"),
+    (names::PAGES_SCAN_S, "time to tell pages written"),
+    (names::PAGES_COMPARE_S, "time to compare pages"),
     (names::STEAL_SHARE, "stolen processor time"),
     (names::OTHER_CPU_SHARE, "processor time of others"),
     (names::CPU_PRESSURE_SHARE, "waiting for a processor"),

@@ -9,6 +9,7 @@ mod comparison;
 mod costs;
 mod drawings;
 mod owner;
+mod pages;
 mod predictions;
 mod questions;
 mod report;

@@ -38,6 +38,7 @@ mod init;
 mod install;
 mod install_nodes;
 mod instruments;
+mod kernels;
 mod killed;
 mod log;
 #[path = "../../../prediction/tests/it/common/measured.rs"]

@@ -42,6 +42,9 @@ pub struct Descriptor {
     /// Its own checkpoint files, if it writes any.
     #[serde(default)]
     pub checkpoint: Option<OwnCheckpoint>,
+    /// How its output tells which of its memory pages were written between two checkpoints, if it counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<PageCounts>,
     /// Its I/O, as far as settings act on it.
     #[serde(default)]
     pub io: Io,
@@ -286,6 +289,40 @@ pub struct OwnCheckpoint {
     /// Whether it writes them in every run, asked or not: its points with and without own checkpoints then do the same work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub always: bool,
+}
+
+/// Pages of its memory that a program counts, from one checkpoint to the next. All patterns are regular expressions with one group, a number; the
+/// n-th match is of the n-th interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PageCounts {
+    /// Pages that are watched.
+    pub tracked: String,
+    /// Of these, pages that were written.
+    pub written: String,
+    /// Of these, pages whose content changed.
+    pub changed: String,
+    /// Bytes that changed in them.
+    pub changed_bytes: String,
+    /// Seconds that it took to tell which were written.
+    pub scan_s: String,
+    /// Seconds that it took to compare all pages with a copy.
+    pub compare_s: String,
+}
+
+impl PageCounts {
+    /// Each pattern with its key.
+    pub fn patterns(&self) -> [(&'static str, &str); 6] {
+        [
+            ("tracked", &self.tracked),
+            ("written", &self.written),
+            ("changed", &self.changed),
+            ("changed_bytes", &self.changed_bytes),
+            ("scan_s", &self.scan_s),
+            ("compare_s", &self.compare_s),
+        ]
+    }
 }
 
 /// Files that the program tells the size of. An MPI library may report success on a full disk with half of a file written.

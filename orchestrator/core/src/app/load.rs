@@ -387,6 +387,9 @@ fn patterns(app: &Descriptor) -> Vec<(Vec<Step<'static>>, &str, bool)> {
     for (section, key, pattern, groups) in optional {
         all.extend(pattern.map(|pattern| (vec![section.into(), key.into()], pattern, groups)));
     }
+    for (key, pattern) in app.pages.iter().flat_map(|pages| pages.patterns()) {
+        all.push((vec!["pages".into(), key.into()], pattern, true));
+    }
     for (i, figure) in app.figures.iter().enumerate() {
         all.push((
             vec!["figures".into(), i.into(), "pattern".into()],

@@ -141,13 +141,19 @@ impl Grid {
                 not_shared(app_name, mapping, storage),
             );
         }
-        let is_driven = self.settings.checkpointer.at(index).is_driven();
-        if mapping.nodes() > 1 && apart && is_driven && self.settings.moment.at(index).is_compared()
-        {
+        let is_stored = spec.checkpoint.deltas.is_some()
+            && self.settings.checkpointer.at(index).is_driven()
+            && self.settings.moment.at(index).is_compared();
+        let what = if own_checkpoint && spec.checkpoint.own_series {
+            Some("a program's own checkpoints are compared")
+        } else {
+            is_stored.then_some("deltas are made")
+        };
+        if let Some(what) = what.filter(|_| mapping.nodes() > 1 && apart) {
             return no(
                 ExcludedBy::Combination,
                 format!(
-                    "the checkpoints of a series are compared in one place, but {mapping} stores them on several nodes: choose a shared storage area"
+                    "{what} in one place, but {mapping} stores checkpoints on several nodes: choose a shared storage area"
                 ),
             );
         }
@@ -157,12 +163,13 @@ impl Grid {
                 not_copied(app_name, mapping, storage),
             );
         }
-        self.senseless(index, app_name, descriptor)
+        self.senseless(spec, index, app_name, descriptor)
     }
 
     /// Finds combinations without meaning, and known hazards.
     fn senseless<'a>(
         &'a self,
+        spec: &Spec,
         index: &[usize],
         app: &str,
         descriptor: &Descriptor,
@@ -192,11 +199,18 @@ impl Grid {
         if checkpointer.has_own_files() && descriptor.checkpoint.is_none() {
             return no(format!("{app} writes no checkpoints of its own"));
         }
-        if checkpointer.has_own_files() && self.settings.moment.values.iter().all(Moment::is_series)
+        if checkpointer.has_own_files()
+            && !spec.checkpoint.own_series
+            && self.settings.moment.values.iter().all(Moment::is_series)
         {
             return no(
-                "a series of checkpoints is taken by DMTCP; the program decides itself when it writes its own".to_owned()
+                "a series at moments of the campaign is taken by DMTCP; with `own_series = true` those that the program writes itself are one".to_owned()
             );
+        }
+        if checkpointer.is_driven() && descriptor.pages.is_some() {
+            return no(format!(
+                "{app} watches its pages, which a restart by DMTCP does not bring back: use its own checkpoints, or none"
+            ));
         }
         if let Some(reason) = checkpointer.hazard_with(*self.settings.tracer.at(index)) {
             return Some((ExcludedBy::Hazard, Cow::Borrowed(reason)));

@@ -289,6 +289,9 @@ pub struct CheckpointSettings {
     /// Whether the smallest MPI program is checkpointed once on each site, library and mapping with points under DMTCP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub baseline: bool,
+    /// Whether what differs between the checkpoints that a program writes itself is measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_series: bool,
     /// Time limit of one checkpoint, seconds.
     pub timeout_s: f64,
     /// How the checkpoints of a series that is compared are stored as deltas; none: they are not.
@@ -303,6 +306,7 @@ impl CheckpointSettings {
             moment: point.moment.clone().unwrap_or_else(|| self.moment.clone()),
             restart_check: point.restart_check.unwrap_or(self.restart_check),
             baseline: self.baseline,
+            own_series: self.own_series,
             timeout_s: self.timeout_s,
             deltas: self.deltas.clone(),
         }

@@ -527,6 +527,8 @@ pub struct RawCheckpoint {
     pub restart_check: bool,
     /// Whether the smallest MPI program is checkpointed once on each site, library and mapping, to tell the libraries' memory from the program's.
     pub baseline: bool,
+    /// Whether the checkpoints that a program writes itself are a series: what differs between them is measured.
+    pub own_series: bool,
     /// Time limit of one checkpoint, seconds.
     #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub timeout_s: f64,
@@ -574,6 +576,7 @@ impl Default for RawCheckpoint {
             moment: RawMoment::Named(NamedMoment::AfterStep(1)),
             restart_check: false,
             baseline: false,
+            own_series: false,
             timeout_s: 120.0,
             deltas: None,
         }

@@ -250,6 +250,7 @@ pub fn checkpoint(
         moment,
         restart_check: raw.restart_check,
         baseline: raw.baseline,
+        own_series: raw.own_series,
         timeout_s: raw.timeout_s,
         deltas: raw
             .deltas

@@ -10,7 +10,7 @@
 //! | `site` | digest of the site as far as the point touches it: kind, `app_dirs`, its storage area, its MPI library, DMTCP if it
 //! checkpoints with it, of a cluster `ClusterPart` |
 //! | `settings` | digest of the tracer; with a checkpointer, of `restart_check`; with DMTCP, of the checkpoint moments; of a locale that is not the
-//! default |
+//! default; of `own_series`, for checkpoints that the program writes itself |
 //!
 //! and a [`RunId`] that of `{point, repeat}`. Paths enter as written. What does not enter: repeats, warm-ups, seed, order, time limits,
 //! retries, what is kept, what is reported, and what else is in the file: changing these leaves finished runs valid.
@@ -84,6 +84,8 @@ struct SettingsPart<'a> {
     point: &'a Point,
     /// Unless it is the default: digests are older than this setting.
     locale: Option<&'a str>,
+    /// Whether the program's own checkpoints are measured while it runs; digests are older than this setting.
+    own_series: bool,
 }
 
 macro_rules! define_parts {
@@ -142,6 +144,9 @@ macro_rules! define_parts {
                 if let Some(locale) = self.locale {
                     map.serialize_entry("locale", locale)?;
                 }
+                if self.own_series {
+                    map.serialize_entry("own_series", &true)?;
+                }
                 map.end()
             }
         }
@@ -174,7 +179,7 @@ struct RunPart<'a> {
 pub struct Digester<'a> {
     spec: &'a Spec,
     /// Few entries, and neighbouring points share them: lists, latest last.
-    settings: Vec<(Point, String)>,
+    settings: Vec<(Point, bool, String)>,
     sites: Vec<(SiteKey, String)>,
     buffer: Vec<u8>,
 }
@@ -195,7 +200,7 @@ impl<'a> Digester<'a> {
     pub fn point(&mut self, point: &Point) -> PointId {
         let site = self.site(point);
         let settings = self.settings(point);
-        let settings = &self.settings[settings].1;
+        let settings = &self.settings[settings].2;
         let inputs = Inputs {
             app: self
                 .spec
@@ -221,16 +226,21 @@ impl<'a> Digester<'a> {
 
     /// Where the digest of the point's settings is.
     fn settings(&mut self, point: &Point) -> usize {
+        let own_series = self.spec.checkpoint.own_series && point.checkpointer.has_own_files();
         if let Some(found) = self
             .settings
             .iter()
-            .position(|(of, _)| have_same_settings(of, point))
+            .position(|(of, own, _)| *own == own_series && have_same_settings(of, point))
         {
             return found;
         }
         let locale = Some(self.spec.run.locale.as_str()).filter(|locale| *locale != DEFAULT_LOCALE);
-        let digest = digest(&SettingsPart { point, locale });
-        self.settings.push((point.clone(), digest));
+        let digest = digest(&SettingsPart {
+            point,
+            locale,
+            own_series,
+        });
+        self.settings.push((point.clone(), own_series, digest));
         self.settings.len() - 1
     }
 

@@ -142,7 +142,7 @@ fn the_reference_page_names_every_key_and_its_examples_load() {
         .skip(1)
         .map(|rest| rest.split("```").next().unwrap_or_default())
         .collect();
-    assert_eq!(blocks.len(), 8);
+    assert_eq!(blocks.len(), 9);
     for block in blocks {
         let head = if block.contains("schema =") {
             ""

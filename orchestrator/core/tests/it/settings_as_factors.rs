@@ -4,7 +4,7 @@ use cvc_core::campaign;
 
 use cvc_core::plan::{self, Plan};
 
-use cvc_core::point::{CheckpointerKind, Moment};
+use cvc_core::point::{CheckpointerKind, Moment, PlannedPoint};
 use rstest::rstest;
 use std::path::Path;
 
@@ -155,7 +155,7 @@ fn a_series_is_a_moment_and_needs_dmtcp_and_one_place_for_its_images() {
     assert_eq!(
         reasons,
         [
-            "a series of checkpoints is taken by DMTCP; the program decides itself when it writes its own"
+            "a series at moments of the campaign is taken by DMTCP; with `own_series = true` those that the program writes itself are one"
         ]
     );
 }
@@ -241,6 +241,36 @@ fn wrong_deltas_are_one_error_with_its_place(
     assert!(told.contains("test.toml:11"), "{told}");
 }
 
+#[test]
+fn own_checkpoints_are_a_series_where_the_file_says_so_and_their_points_are_others() {
+    let of = |checkpoint: &str| {
+        plan(&format!(
+            "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\ncheckpointer = ['dmtcp', 'application', 'none']\n[checkpoint]\nmoment = {{ count = 3, every_s = 0.5 }}\n{checkpoint}\n"
+        ))
+    };
+    let (without, with) = (of("own_series = false"), of("own_series = true"));
+    assert_eq!((without.points.len(), with.points.len()), (2, 3));
+    assert!(with.excluded.is_empty(), "{:?}", with.excluded);
+    // what the setting does not concern keeps its runs
+    let kept = |p: &&PlannedPoint| with.points.iter().any(|o| o.id == p.id);
+    assert_eq!(without.points.iter().filter(kept).count(), 2);
+    // with the default moment both plans have all points, and one of them is another
+    let of = |own: bool| {
+        plan(&format!(
+            "{MATRIX}checkpointer = ['application', 'none']\n[checkpoint]\nown_series = {own}\n"
+        ))
+    };
+    let (without, with) = (of(false), of(true));
+    let same = |p: &&PlannedPoint| with.points.iter().any(|o| o.id == p.id);
+    let same: Vec<CheckpointerKind> = without
+        .points
+        .iter()
+        .filter(same)
+        .map(|p| p.point.checkpointer)
+        .collect();
+    assert_eq!(same, [CheckpointerKind::None]);
+}
+
 #[rstest]
 #[case::flag("restart_check = 'yes'", &["expected true or false, found a text"])]
 #[case::moment("moment = 'sizeonly'", &["sizeonly", "size-only", "{ at_s = 5 }"])]
@@ -261,4 +291,20 @@ fn wrong_values_are_told_with_their_place(#[case] line: &str, #[case] parts: &[&
         assert!(told.contains(part), "{part} is missing: {told}");
     }
     assert!(told.contains("test.toml:9"), "{told}");
+}
+
+#[test]
+fn a_program_that_watches_its_pages_is_left_out_under_dmtcp() {
+    let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
+    let text = "schema = 1\nname = 'test'\n[sites.local]\nkind = 'local'\n[matrix]\napp = ['kernel-front', 'kernel-front-track']\nclass = 'S'\nprocesses = 1\ncheckpointer = ['none', 'dmtcp', 'application']\n";
+    let spec = campaign::load_text(Path::new("test.toml"), text, &[apps]);
+    let plan = plan::build(&spec.unwrap_or_else(|e| panic!("{e}")));
+    assert_eq!(plan.points.len(), 5);
+    let reasons: Vec<&str> = plan.excluded.iter().map(|e| e.reason.as_str()).collect();
+    assert_eq!(
+        reasons,
+        [
+            "kernel-front-track watches its pages, which a restart by DMTCP does not bring back: use its own checkpoints, or none"
+        ]
+    );
 }

@@ -69,6 +69,7 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     }
     judge.io(&seen);
     judge.figures()?;
+    judge.pages()?;
     judge.restart()?;
     judge.noise();
     evidence.session.keep_logs();
@@ -418,6 +419,30 @@ impl Judge<'_> {
         Ok(())
     }
 
+    /// What the program says of the pages that it wrote.
+    fn pages(&mut self) -> Result<(), RunError> {
+        let Some(pages) = self.evidence.prepared.run.app.pages.clone() else {
+            return Ok(());
+        };
+        if !self.verifies() {
+            return Ok(());
+        }
+        for (key, pattern) in pages.patterns() {
+            let (name, unit) = page_record(key);
+            match numbers(&self.regex(pattern)?, &self.stdout) {
+                Ok(values) => {
+                    for (number, value) in (1u32..).zip(values) {
+                        let labels = [("ckpt", number.to_string())];
+                        let source = Source::ApplicationOutput;
+                        self.record(name, value, unit, source, Some("stdout"), &labels);
+                    }
+                }
+                Err(cut) => self.findings.fail_by_cut_number(name, pattern, &cut),
+            }
+        }
+        Ok(())
+    }
+
     fn restart(&mut self) -> Result<(), RunError> {
         let Some(restarted) = self.evidence.restarted else {
             if let Some(failure) = &self.evidence.not_restarted {
@@ -521,6 +546,18 @@ impl Judge<'_> {
             );
         }
         Ok(())
+    }
+}
+
+/// The record of a key of a descriptor's `pages`.
+fn page_record(key: &str) -> (&'static str, Unit) {
+    match key {
+        "tracked" => (names::PAGES_TRACKED, Unit::Count),
+        "written" => (names::PAGES_WRITTEN, Unit::Count),
+        "changed" => (names::PAGES_CHANGED, Unit::Count),
+        "changed_bytes" => (names::PAGES_CHANGED_BYTES, Unit::Bytes),
+        "scan_s" => (names::PAGES_SCAN_S, Unit::Seconds),
+        _ => (names::PAGES_COMPARE_S, Unit::Seconds),
     }
 }
 

@@ -149,7 +149,14 @@ impl Execution<'_> {
                         placement::watch(&prepared.run).await.to_string(),
                     )
                 };
-                watch(&prepared.run, &mut shepherd, self.stop_signal, misplaced).await
+                let session = &mut self.session;
+                let failed = async {
+                    tokio::select! {
+                        failure = misplaced => failure,
+                        failure = session.accompany() => failure,
+                    }
+                };
+                watch(&prepared.run, &mut shepherd, self.stop_signal, failed).await
             }
         };
         let (exit, cut_off) = match ending {
@@ -161,6 +168,9 @@ impl Execution<'_> {
             before,
             after: noise::conditions(&prepared.run.used).await,
         };
+        if cut_off.is_none() {
+            self.session.ended().await?;
+        }
         // not while the program ran, which is measured
         self.shepherds.prepare();
         prepared.run.used.end_others().await;

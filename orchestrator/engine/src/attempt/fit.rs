@@ -77,6 +77,7 @@ pub fn check_fit(
     items.extend(check.success()?);
     items.push(check.progress()?);
     items.extend(check.figures()?);
+    items.extend(check.pages()?);
     items.extend(check.checkpoint()?);
     items.extend(check.writers()?);
     items.extend(check.outputs()?);
@@ -236,6 +237,27 @@ impl Check<'_> {
                     }
                     None => FitItem::new(key, absent, not_found(&figure.pattern, self.stdout)),
                 },
+            });
+        }
+        Ok(items)
+    }
+
+    fn pages(&self) -> Result<Vec<FitItem>, RunError> {
+        let mut items = Vec::new();
+        for (key, pattern) in self.app.pages.iter().flat_map(|pages| pages.patterns()) {
+            let key = format!("pages.{key}");
+            items.push(match numbers(&self.regex(pattern)?, self.stdout) {
+                Err(cut) => FitItem::new(
+                    key,
+                    Fit::Fails,
+                    format!("`{cut}`, of which the pattern takes a part: {CUT_HINT}"),
+                ),
+                Ok(values) if values.is_empty() => {
+                    FitItem::new(key, Fit::Doubtful, not_found(pattern, self.stdout))
+                }
+                Ok(values) => {
+                    FitItem::new(key, Fit::Fits, counted(values.len() as u64, "interval"))
+                }
             });
         }
         Ok(items)

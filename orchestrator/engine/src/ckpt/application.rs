@@ -1,6 +1,9 @@
 //! Checkpoints that the program writes when it wants to.
 
-use super::contract::{Checkpointer, Course, Halt, Install, Restart, Session, SessionContext};
+use super::{
+    contract::{Checkpointer, Course, Halt, Install, Restart, Session, SessionContext},
+    own_series::OwnSeries,
+};
 use crate::run::{
     Findings, RunContext, RunError, RunFailure, arguments, compile, files, numbers, patterns,
 };
@@ -11,6 +14,7 @@ use cvc_core::outcome::Cause;
 use cvc_core::record::{Source, Unit, names};
 use cvc_probe::sentinel::FileFound;
 use serde_json::Value;
+use std::future::pending;
 
 /// Leaves checkpoints to the program.
 pub(super) struct ApplicationCheckpointer;
@@ -35,6 +39,7 @@ impl Checkpointer for ApplicationCheckpointer {
         Box::new(OwnFiles {
             run: context.run,
             found: Vec::new(),
+            series: None,
         })
     }
 }
@@ -44,10 +49,49 @@ struct OwnFiles<'r> {
     run: &'r RunContext,
     /// With their nodes.
     found: Vec<(String, FileFound)>,
+    /// What differs between checkpoints, if that is measured.
+    series: Option<OwnSeries>,
+}
+
+impl OwnFiles<'_> {
+    /// Measures checkpoints as they appear; never ends if they are no series.
+    async fn watch(&mut self) -> Result<(), RunError> {
+        if !self.run.checkpoint.own_series {
+            return pending().await;
+        }
+        self.series
+            .insert(OwnSeries::new(self.run)?)
+            .watch(self.run)
+            .await
+    }
 }
 
 #[async_trait]
 impl Session for OwnFiles<'_> {
+    async fn accompany(&mut self) -> RunFailure {
+        if self.run.checkpoint.own_series && self.run.used.places().len() > 1 {
+            let detail = format!(
+                "the checkpoints of a series are compared on {}, but they lie on several nodes: choose a shared storage area, or a mapping with only this node",
+                self.run.used.head.name
+            );
+            return RunFailure::new(Cause::Checkpoint, detail);
+        }
+        match self.watch().await {
+            Ok(()) => pending().await,
+            Err(error) => RunFailure::new(
+                Cause::Checkpoint,
+                format!("what changes between the program's checkpoints cannot be told: {error}"),
+            ),
+        }
+    }
+
+    async fn ended(&mut self) -> Result<(), RunError> {
+        match &mut self.series {
+            Some(series) => series.end(self.run).await,
+            None => Ok(()),
+        }
+    }
+
     async fn finish(&mut self) -> Result<(), Halt> {
         if let Some(own) = &self.run.app.checkpoint {
             self.found = files(self.run, &patterns(self.run, &own.files)?).await?;
@@ -115,6 +159,9 @@ impl Session for OwnFiles<'_> {
                 Some("stdout"),
                 &labels,
             );
+        }
+        if let Some(series) = &self.series {
+            series.record(times.len(), to);
         }
         // a later checkpoint replaces an earlier one: the files are those of the last
         let ckpt = ("ckpt", times.len().max(1).to_string());

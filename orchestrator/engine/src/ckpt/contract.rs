@@ -218,6 +218,16 @@ pub trait Session: Send + Sync {
         Ok(())
     }
 
+    /// Watches what the program does beside its run, once cvc asks for no more checkpoints. Returns only if the run has to end because of it.
+    async fn accompany(&mut self) -> RunFailure {
+        pending().await
+    }
+
+    /// Hears that the program has ended, before anything is restarted.
+    async fn ended(&mut self) -> Result<(), RunError> {
+        Ok(())
+    }
+
     /// Reads what the run has left, which is over.
     async fn finish(&mut self) -> Result<(), Halt> {
         Ok(())

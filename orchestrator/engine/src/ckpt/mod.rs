@@ -7,6 +7,7 @@ mod contract;
 pub mod dmtcp;
 mod moments;
 mod none;
+mod own_series;
 pub mod quirks;
 mod registry;
 

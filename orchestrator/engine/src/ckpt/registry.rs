@@ -32,6 +32,7 @@ mod tests {
             moment,
             restart_check,
             baseline: false,
+            own_series: false,
             timeout_s: 60.0,
             deltas: None,
         }
