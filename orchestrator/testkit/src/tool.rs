@@ -207,6 +207,9 @@ impl Tool {
             | Self::Hdf5Parallel
             | Self::Npb
             | Self::Lammps
+            | Self::Lulesh
+            | Self::Pigz
+            | Self::TrainingWithTorch
             | Self::Tmpfs
             | Self::Latex
             | Self::Python
@@ -238,6 +241,11 @@ impl Tool {
             Self::Hdf5Parallel => "parallel HDF5",
             Self::Npb => "NAS Parallel Benchmarks (CVC_NPB_DIR)",
             Self::Lammps => "LAMMPS",
+            Self::Lulesh => "LULESH (CVC_LULESH_DIR)",
+            Self::Pigz => "pigz",
+            Self::TrainingWithTorch => {
+                "the system's Python 3 with mpi4py, h5py, scikit-learn and PyTorch (apt-get install python3-torch)"
+            }
             Self::Tmpfs => "the right to mount a tmpfs (root)",
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",

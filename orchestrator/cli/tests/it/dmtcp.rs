@@ -188,9 +188,9 @@ fn images_through_pigz_restart_as_those_through_gzip() {
     require!(Tool::Dmtcp, Tool::OpenMpi, Tool::Pigz);
     let mut c = stencil(
         "pigz",
-        "class = \"middle\"\nmpi = \"openmpi\"\ncompression = [\"gzip\", \"pigz\"]",
+        "class = \"short\"\nmpi = \"openmpi\"\ncompression = [\"gzip\", \"pigz\"]",
         "repeats = 1",
-        "moment = { at_s = [0.5] }\nrestart_check = true",
+        "moment = { at_s = [0.2] }\nrestart_check = true",
     );
     // a pigz that tells what it was called with
     let pigz = Tool::Pigz.find().expect("pigz");
