@@ -295,12 +295,55 @@ fn process_0_alone_writes_the_checkpoint_and_returns_to_holes_that_it_left() {
         .next()
         .expect("a run")
         .path();
-    let traces = run.join("traces");
-    let told = c
-        .cvc(&["trace", traces.to_str().expect("UTF-8"), "--json"])
+    let events = c
+        .cvc(&["trace", run.to_str().expect("UTF-8"), "--csv", "-"])
         .expect(0)
         .stdout;
-    println!("{told}");
+    let of_file: Vec<Vec<&str>> = events
+        .lines()
+        .filter(|line| line.ends_with("/training.h5.tmp"))
+        .map(|line| line.split(',').collect())
+        .collect();
+    let writers: std::collections::BTreeSet<&str> = of_file
+        .iter()
+        .filter(|event| event[5] == "write")
+        .map(|event| event[1])
+        .collect();
+    assert_eq!(writers.len(), 1, "{writers:?}");
+    // a file is renamed when it is whole: what lies between two closings of a writer is one checkpoint
+    let (mut checkpoints, mut writes) = (Vec::new(), Vec::new());
+    for event in of_file {
+        match event[5] {
+            "write" => writes.push(
+                [6, 7].map(|at: usize| event[at].parse::<u64>().expect("an offset and a length")),
+            ),
+            "close" if !writes.is_empty() => checkpoints.push(std::mem::take(&mut writes)),
+            _ => {}
+        }
+    }
+    assert_eq!(checkpoints.len(), 9);
+    for writes in checkpoints {
+        // the data, with holes; then back, twice, and what fills them
+        let returns = writes
+            .windows(2)
+            .filter(|two| two[1][0] < two[0][0])
+            .count();
+        assert!(returns >= 2, "{writes:?}");
+        let (mut end, mut holes) = (0, Vec::new());
+        for [offset, bytes] in &writes {
+            if *offset > end {
+                holes.push(end..*offset);
+            }
+            end = end.max(offset + bytes);
+        }
+        let filled = holes
+            .iter()
+            .filter(|hole| writes.iter().any(|[offset, _]| hole.contains(offset)))
+            .count();
+        assert!(filled >= 3, "{writes:?}");
+        let sizes: std::collections::BTreeSet<u64> = writes.iter().map(|of| of[1]).collect();
+        assert!(sizes.len() >= 8, "{sizes:?}");
+    }
 }
 
 #[test]
