@@ -2,8 +2,9 @@
 """Trains a neural network on handwritten digits, data-parallel over MPI, with a checkpoint after every epoch.
 
 Every process computes the gradient of its part of each batch; the parts are added in the order of the processes, so that a run with as many
-processes gives the same numbers again, to the bit. Process 0 alone writes the checkpoint, one HDF5 file: weights, momenta, epoch, losses. After
-the last epoch there is none, since nothing would be left to compute. A run that is restarted compares its loss with that of the whole run, if
+processes gives the same numbers again, to the bit. Process 0 alone writes the checkpoint, one HDF5 file: weights, momenta, epoch, losses. HDF5
+leaves holes for its tables between the data, and returns to them when it closes the file. After the last epoch there is none, since nothing
+would be left to compute. With --torch the gradients are PyTorch's; everything else, and the file, stays as it is. A run that is restarted compares its loss with that of the whole run, if
 this has left it in the directory.
 """
 
@@ -41,6 +42,7 @@ def arguments():
     parser.add_argument("--hidden", type=int, default=128, help="neurons of the hidden layer")
     parser.add_argument("--checkpoints", type=int, choices=(0, 1), default=1, help="1: write one after every epoch but the last")
     parser.add_argument("--dir", default=".", help="directory of the checkpoint")
+    parser.add_argument("--torch", action="store_true", help="gradients by PyTorch")
     parser.add_argument("--restart", action="store_true", help="go on from the checkpoint in the directory")
     given = parser.parse_args()
     if given.epochs < 1 or given.hidden < 1:
@@ -72,7 +74,24 @@ def gradient(weights, x, y):
     return np.concatenate([[loss]] + [parts[name].ravel() for name in weights])
 
 
-def train_epoch(epoch, weights, momenta, x, y):
+def torch_gradient():
+    """The same by PyTorch's automatic differentiation."""
+    import torch
+
+    # as for the linear algebra of numpy
+    torch.set_num_threads(1)
+
+    def of(weights, x, y):
+        w = {name: torch.from_numpy(value.copy()).requires_grad_() for name, value in weights.items()}
+        hidden = torch.relu(torch.from_numpy(x) @ w["w1"] + w["b1"])
+        loss = torch.nn.functional.cross_entropy(hidden @ w["w2"] + w["b2"], torch.from_numpy(y), reduction="sum")
+        loss.backward()
+        return np.concatenate([[loss.item()]] + [value.grad.numpy().ravel() for value in w.values()])
+
+    return of
+
+
+def train_epoch(epoch, gradient, weights, momenta, x, y):
     order = np.random.default_rng(1000 + epoch).permutation(len(y))
     total = 0.0
     for start in range(0, len(y), BATCH):
@@ -129,6 +148,13 @@ def main():
     digits = load_digits()
     x, y = digits.data / 16.0, digits.target
     weights, momenta = initial(given.hidden)
+    slopes = gradient
+    if given.torch:
+        try:
+            slopes = torch_gradient()
+        except ImportError as error:
+            say(f"ERROR: PyTorch is not there: {error}; Debian, Ubuntu: apt-get install python3-torch")
+            return 3
     epoch, losses = 0, []
     if given.restart:
         try:
@@ -139,7 +165,7 @@ def main():
         say(f"Restarted from {path}: epoch {epoch}")
     while epoch < given.epochs:
         epoch += 1
-        losses.append(train_epoch(epoch, weights, momenta, x[TESTED:], y[TESTED:]))
+        losses.append(train_epoch(epoch, slopes, weights, momenta, x[TESTED:], y[TESTED:]))
         say(f"Epoch {epoch} loss {losses[-1]:.12f}")
         if given.checkpoints and epoch < given.epochs and comm.rank == 0:
             write_checkpoint(path, epoch, weights, momenta, losses)

@@ -294,5 +294,11 @@ fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
             .map(|install| checkpointer(point.checkpointer).node_programs(install))
             .unwrap_or_default(),
     );
+    files.extend(
+        checkpointer(point.checkpointer)
+            .compressor(point.compression)
+            .ok()
+            .flatten(),
+    );
     files
 }

@@ -906,7 +906,7 @@ pub struct PredictArgs {
     /// Campaign (its directory, file or name), or a CSV table of observations; may be given several times
     #[arg(long, value_name = "CAMPAIGN|CSV")]
     pub from: Vec<Utf8PathBuf>,
-    /// What to predict: APP.CLASS MAPPING MPI [gzip] [aggregators=N] [cb=16MiB], as in "npb-bt.D 2Nx32P mpich-ch3"; a number instead of a
+    /// What to predict: APP.CLASS MAPPING MPI [gzip|pigz] [aggregators=N] [cb=16MiB], as in "npb-bt.D 2Nx32P mpich-ch3"; a number instead of a
     /// mapping is that many processes on one node; may be given several times
     #[arg(long, value_name = "SETTING", required_unless_present_any = ["judge", "delta"])]
     pub at: Vec<String>,

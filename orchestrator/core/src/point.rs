@@ -91,14 +91,27 @@ pub enum Compression {
     None,
     /// Piped through gzip.
     Gzip,
+    /// Piped through pigz, which compresses on all cores of a node and makes files that gzip reads.
+    Pigz,
+}
+
+impl Compression {
+    /// All of them, none first.
+    pub const ALL: [Self; 3] = [Self::None, Self::Gzip, Self::Pigz];
+
+    /// The program that images are piped through; `None` if they are stored as they are.
+    pub fn program(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Gzip => Some("gzip"),
+            Self::Pigz => Some("pigz"),
+        }
+    }
 }
 
 impl fmt::Display for Compression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "none",
-            Self::Gzip => "gzip",
-        })
+        f.write_str(self.program().unwrap_or("none"))
     }
 }
 
@@ -106,7 +119,7 @@ impl FromStr for Compression {
     type Err = UnknownWord;
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        [Self::None, Self::Gzip]
+        Self::ALL
             .into_iter()
             .find(|kind| kind.to_string() == text)
             .ok_or(UnknownWord)

@@ -46,6 +46,12 @@ pub enum Tool {
     Plotting,
     /// The system's Python 3 with mpi4py, h5py and scikit-learn, for the example that trains a network.
     Training,
+    /// The same with PyTorch, for its variant.
+    TrainingWithTorch,
+    /// LULESH: `$CVC_LULESH_DIR/openmpi/lulesh2.0`.
+    Lulesh,
+    /// pigz on PATH.
+    Pigz,
     /// Several nodes on this machine: [`crate::Lab`].
     Lab,
     /// A lab, and what a node of it needs to speak Portuguese: the locale's source, and the translations of the C library and coreutils.
@@ -126,14 +132,12 @@ impl Tool {
                 command.args(["-c", "import pandas, matplotlib"]);
                 command.output().is_ok_and(|o| o.status.success())
             }),
-            Self::Training => {
-                // as the script says: packages of the distribution are not those of another Python on PATH
-                let python = PathBuf::from("/usr/bin/python3");
-                let mut command = Command::new(&python);
-                command.args(["-c", "import mpi4py, h5py, sklearn"]);
-                let is_there = command.output().is_ok_and(|o| o.status.success());
-                is_there.then_some(python)
-            }
+            Self::Training => has_modules("mpi4py, h5py, sklearn"),
+            Self::TrainingWithTorch => has_modules("mpi4py, h5py, sklearn, torch"),
+            Self::Lulesh => env::var_os("CVC_LULESH_DIR")
+                .map(PathBuf::from)
+                .filter(|p| p.join("openmpi/lulesh2.0").is_file()),
+            Self::Pigz => on_path("pigz"),
             Self::CargoDeny => on_path("cargo-deny"),
             Self::RoCrateValidator => env::var_os("CVC_ROCRATE_VALIDATOR")
                 .map(PathBuf::from)
@@ -203,6 +207,9 @@ impl Tool {
             | Self::Hdf5Parallel
             | Self::Npb
             | Self::Lammps
+            | Self::Lulesh
+            | Self::Pigz
+            | Self::TrainingWithTorch
             | Self::Tmpfs
             | Self::Latex
             | Self::Python
@@ -234,6 +241,11 @@ impl Tool {
             Self::Hdf5Parallel => "parallel HDF5",
             Self::Npb => "NAS Parallel Benchmarks (CVC_NPB_DIR)",
             Self::Lammps => "LAMMPS",
+            Self::Lulesh => "LULESH (CVC_LULESH_DIR)",
+            Self::Pigz => "pigz",
+            Self::TrainingWithTorch => {
+                "the system's Python 3 with mpi4py, h5py, scikit-learn and PyTorch (apt-get install python3-torch)"
+            }
             Self::Tmpfs => "the right to mount a tmpfs (root)",
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",
@@ -298,6 +310,15 @@ fn find_dftracer() -> Option<PathBuf> {
 }
 
 /// Finds the first of these launchers whose `--version` contains this word.
+/// The system's Python if it has these modules, as the script says: packages of the distribution are not those of another Python on PATH.
+fn has_modules(modules: &str) -> Option<PathBuf> {
+    let python = PathBuf::from("/usr/bin/python3");
+    let mut command = Command::new(&python);
+    command.args(["-c", &format!("import {modules}")]);
+    let is_there = command.output().is_ok_and(|o| o.status.success());
+    is_there.then_some(python)
+}
+
 fn find_launcher(names: &[&str], word: &str) -> Option<PathBuf> {
     names
         .iter()

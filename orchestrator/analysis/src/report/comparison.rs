@@ -92,12 +92,9 @@ pub(super) fn section(data: &Data) -> Section {
             .caption
             .push_str(&format!(" The first {MAX_ROWS} of {pairs_of_points} pairs of points are listed; index.sqlite has all numbers."));
     }
-    let tables = [
-        price_of_checkpoints::overhead(data),
-        price_of_checkpoints::compression(data),
-        effects::table(data),
-        table,
-    ];
+    let mut tables = vec![price_of_checkpoints::overhead(data)];
+    tables.extend(price_of_checkpoints::compression(data));
+    tables.extend([effects::table(data), table]);
     let blocks = tables
         .into_iter()
         .filter(|t| !t.rows.is_empty())

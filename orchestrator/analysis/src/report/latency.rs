@@ -32,7 +32,7 @@ pub(super) fn plots(data: &Data) -> Vec<PlannedPlot<'_>> {
 fn draw(data: &Data, sheet: &Sheet<'_>, title: String) -> Result<Plot, AnalysisError> {
     let mut caption =
         "Coordination: from the coordinator's start of the checkpoint to the last barrier before the images are written. Storage: from \
-                       there until every process has written its image (with gzip: until the last image is whole). Mean of the repeats; the \
+                       there until every process has written its image (with gzip or pigz: until the last image is whole). Mean of the repeats; the \
                        whisker is the 95 % interval of the checkpoint time, which is their sum; lower is better."
             .to_owned();
     let mean = |p: usize, q: &str| data.points[p].summaries.get(q).map_or(0.0, |s| s.mean);

@@ -6,6 +6,7 @@ use crate::results::{
     data::Data,
     quantity,
 };
+use cvc_core::point::Compression;
 use cvc_core::record::names;
 use cvc_model::stats::pooled_ratio;
 
@@ -66,8 +67,17 @@ pub(super) fn overhead(data: &Data) -> Table {
     table
 }
 
-/// Builds the table of what compression saves in space and takes in time.
-pub(super) fn compression(data: &Data) -> Table {
+/// Builds the tables of what compression saves in space and takes in time: of each program that compressed some points.
+pub(super) fn compression(data: &Data) -> Vec<Table> {
+    Compression::ALL
+        .into_iter()
+        .filter_map(Compression::program)
+        .map(|program| compression_by(data, program))
+        .collect()
+}
+
+/// Builds that of points with one program.
+fn compression_by(data: &Data, program: &str) -> Table {
     let measured = [
         names::CKPT_STORED_BYTES,
         names::CKPT_LATENCY_S,
@@ -89,22 +99,30 @@ pub(super) fn compression(data: &Data) -> Table {
             unit,
         ));
         columns.push(Column::of(
-            &format!("{q}_gzip"),
-            &format!("{}, gzip", quantity::heading(q)),
+            &format!("{q}_{program}"),
+            &format!("{}, {program}", quantity::heading(q)),
             unit,
         ));
     }
-    let caption = "Otherwise equal points without and with gzip. Compression ratio: stored without, divided by stored with compression. Processor \
-                   time is that of the launcher and of the ranks on its node over the whole run, checkpoints included; runs that end at their \
-                   checkpoint have none.";
-    let mut table = Table::new(
-        "compression",
-        "What compression saves and takes",
-        caption,
-        columns,
+    let caption = format!(
+        "Otherwise equal points without and with {program}. Compression ratio: stored without, divided by stored with compression. Processor \
+         time is that of the launcher and of the ranks on its node over the whole run, checkpoints included; runs that end at their \
+         checkpoint have none."
     );
+    // that of gzip is older than the others
+    let (id, title) = match program {
+        "gzip" => (
+            "compression".to_owned(),
+            "What compression saves and takes".to_owned(),
+        ),
+        other => (
+            format!("compression-{other}"),
+            format!("What compression with {other} saves and takes"),
+        ),
+    };
+    let mut table = Table::new(&id, &title, &caption, columns);
     // what is restarted after its checkpoint is the same until then
-    let mut pairs = pairs(data, "compression", "gzip", "none");
+    let mut pairs = pairs(data, "compression", program, "none");
     pairs.retain(|pair| {
         !repeats(data, pair, names::CKPT_STORED_BYTES).is_empty()
             && [pair.point, pair.counterpart]

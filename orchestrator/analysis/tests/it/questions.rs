@@ -173,6 +173,35 @@ fn checkpoints_add_this_much_to_the_wall_time() {
 }
 
 #[test]
+fn what_pigz_saves_has_a_table_of_its_own() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let of = |compression| point("full", None, CheckpointerKind::Dmtcp, compression);
+    let made = [
+        (Compression::None, 400e6, 2.0),
+        (Compression::Gzip, 100e6, 8.0),
+        (Compression::Pigz, 110e6, 4.0),
+    ]
+    .map(|(compression, stored, s)| (of(compression), repeats(20.0, 8.0, Some((stored, s)))));
+    campaign_measured(dir.path(), made.into());
+    let report =
+        build(&rebuild_index(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index"))
+            .expect("a report");
+    for (id, column, ratio) in [
+        ("compression", "ckpt_stored_bytes_gzip", "4.0"),
+        ("compression-pigz", "ckpt_stored_bytes_pigz", "3.6"),
+    ] {
+        let table = table(&report, id);
+        assert!(table.columns.iter().any(|c| c.id == column), "{id}");
+        assert_eq!(rows(table, &[])[0][1], ratio, "{id}");
+    }
+    let found = pairs(&report, "found");
+    assert!(
+        said(&found, "pigz instead of uncompressed").contains("checkpoint time × 2.00"),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn each_factor_that_was_varied_has_an_answer() {
     let dir = tempfile::tempdir().expect("a directory");
     let report = campaign(dir.path());

@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::{
     collections::HashMap,
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -179,6 +180,63 @@ fn sizes_alone_take_seconds_and_every_image_is_listed_as_dmtcp_lists_it() {
             .sum::<f64>()
     };
     assert!(stored(true) < stored(false) / 2.0, "{sizes:?}");
+}
+
+/// What gzip and pigz make of the same program: both restart, and DMTCP really called pigz.
+#[test]
+fn images_through_pigz_restart_as_those_through_gzip() {
+    require!(Tool::Dmtcp, Tool::OpenMpi, Tool::Pigz);
+    let mut c = stencil(
+        "pigz",
+        "class = \"short\"\nmpi = \"openmpi\"\ncompression = [\"gzip\", \"pigz\"]",
+        "repeats = 1",
+        "moment = { at_s = [0.2] }\nrestart_check = true",
+    );
+    // a pigz that tells what it was called with
+    let pigz = Tool::Pigz.find().expect("pigz");
+    let calls = c.dir().join("calls");
+    let first = c.put(
+        "first/pigz",
+        &format!(
+            "#!/bin/sh\necho \"$*\" >>'{}'\nexec '{}' \"$@\"\n",
+            calls.display(),
+            pigz.display()
+        ),
+    );
+    fs::set_permissions(&first, fs::Permissions::from_mode(0o755)).expect("permissions");
+    let path = format!(
+        "{}:{}",
+        first.parent().expect("a directory").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    c.env("PATH", &path);
+    c.run().expect(0);
+    c.assert_whole(2);
+    c.assert_nothing_left();
+    let mut sizes = HashMap::new();
+    for run in c.run_names() {
+        let records = c.records(&run);
+        assert_eq!(value(&records, "restart_verified", &[]), [1.0], "{run}");
+        let by = read_json(&c.run_dir(&run).join("run.json"))["point"]["compression"].clone();
+        let sum = |name: &str| value(&records, name, &[]).iter().sum::<f64>();
+        sizes.insert(
+            by.as_str().expect("a word").to_owned(),
+            ["ckpt_stored_bytes", "image_bytes", "ckpt_latency_s"].map(sum),
+        );
+    }
+    println!("stored bytes, image bytes, seconds: {sizes:?}");
+    // level 1 of both, and the same memory but for what a run leaves by chance
+    let [stored, image, _] = sizes["pigz"];
+    assert!(
+        (stored / sizes["gzip"][0] - 1.0).abs() < 0.1 && stored < image / 2.0,
+        "{sizes:?}"
+    );
+    // two ranks and what launches them; restarts decompress with gzip
+    let calls = fs::read_to_string(&calls).expect("pigz was called");
+    assert!(
+        calls.lines().count() >= 3 && calls.lines().all(|call| call == "-1 -"),
+        "{calls}"
+    );
 }
 
 fn restart(mpi: &str) {

@@ -180,7 +180,12 @@ fn the_own_program_is_restarted_from_a_checkpoint() {
 
 /// The training, its script executable as it is in the repository.
 fn training() -> Campaign {
-    let parts = ["training.toml", "train.py", "apps/training.toml"];
+    let parts = [
+        "training.toml",
+        "train.py",
+        "apps/training.toml",
+        "apps/training-torch.toml",
+    ];
     let parts = parts.map(|part| format!("training/{part}"));
     let c = copied("training", &parts.each_ref().map(String::as_str));
     let script = c.dir().join("training/train.py");
@@ -209,6 +214,156 @@ fn a_training_that_is_restarted_ends_with_the_same_loss() {
     };
     assert!(restarts[0].contains(": epoch 9"), "{}", restarts[0]);
     assert_eq!(value("Loss"), value("Loss of the whole run"));
+}
+
+/// Outputs of the runs of a variant that end with this name, `stdout` or `restart.stdout`.
+fn outputs(c: &Campaign, campaign: &str, name: &str) -> Vec<String> {
+    fs::read_dir(c.dir().join(format!("campaigns/{campaign}/runs")))
+        .expect("runs")
+        .flatten()
+        .filter_map(|run| fs::read_to_string(run.path().join(name)).ok())
+        .collect()
+}
+
+/// What stands behind the last `KEY =` of an output.
+fn behind(output: &str, key: &str) -> String {
+    let found = output
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix(key)?.trim().strip_prefix('='));
+    found
+        .last()
+        .unwrap_or_else(|| panic!("no {key}: {output}"))
+        .trim()
+        .to_owned()
+}
+
+#[test]
+fn a_training_by_pytorch_that_is_restarted_ends_with_the_same_loss() {
+    require!(Tool::OpenMpi, Tool::TrainingWithTorch);
+    let c = training();
+    c.cvc(&["run", "--variant", "torch", "training/training.toml"])
+        .expect(0);
+    let restarts = outputs(&c, "training-torch", "restart.stdout");
+    assert_eq!(restarts.len(), 1, "{restarts:?}");
+    assert!(restarts[0].contains(": epoch 9"), "{}", restarts[0]);
+    assert_eq!(
+        behind(&restarts[0], "Loss"),
+        behind(&restarts[0], "Loss of the whole run")
+    );
+}
+
+#[test]
+fn a_training_that_dmtcp_restarts_ends_with_the_loss_of_one_without_checkpoints() {
+    require!(Tool::OpenMpi, Tool::Training, Tool::Dmtcp);
+    let c = training();
+    c.cvc(&["run", "--variant", "dmtcp", "training/training.toml"])
+        .expect(0);
+    let restarts = outputs(&c, "training-dmtcp", "restart.stdout");
+    assert_eq!(restarts.len(), 1, "{restarts:?}");
+    let whole = outputs(&c, "training-dmtcp", "stdout");
+    let whole = whole
+        .iter()
+        .find(|output| output.contains("Loss ="))
+        .expect("a run without checkpoints");
+    assert_eq!(behind(&restarts[0], "Loss"), behind(whole, "Loss"));
+    assert!(!restarts[0].contains("Epoch 1 "), "it began anew");
+}
+
+#[test]
+fn process_0_alone_writes_the_checkpoint_and_returns_to_holes_that_it_left() {
+    require!(Tool::OpenMpi, Tool::Training, Tool::Strace);
+    let c = training();
+    let file = c.dir().join("training/training.toml");
+    let text = fs::read_to_string(&file).expect("reads");
+    let traced = text
+        .replace("[run]\n", "[trace]\ntracer = \"strace\"\n\n[run]\n")
+        .replace("restart_check = true", "restart_check = false");
+    assert_ne!(text, traced);
+    fs::write(&file, traced).expect("writes");
+    c.cvc(&[
+        "run",
+        "--variant",
+        "quick",
+        "--only",
+        "checkpointer=application",
+        "training/training.toml",
+    ])
+    .expect(0);
+    let run = fs::read_dir(c.dir().join("campaigns/training-quick/runs"))
+        .expect("runs")
+        .flatten()
+        .next()
+        .expect("a run")
+        .path();
+    let events = c
+        .cvc(&["trace", run.to_str().expect("UTF-8"), "--csv", "-"])
+        .expect(0)
+        .stdout;
+    let of_file: Vec<Vec<&str>> = events
+        .lines()
+        .filter(|line| line.ends_with("/training.h5.tmp"))
+        .map(|line| line.split(',').collect())
+        .collect();
+    let writers: std::collections::BTreeSet<&str> = of_file
+        .iter()
+        .filter(|event| event[5] == "write")
+        .map(|event| event[1])
+        .collect();
+    assert_eq!(writers.len(), 1, "{writers:?}");
+    // a file is renamed when it is whole: what lies between two closings of a writer is one checkpoint
+    let (mut checkpoints, mut writes) = (Vec::new(), Vec::new());
+    for event in of_file {
+        match event[5] {
+            "write" => writes.push(
+                [6, 7].map(|at: usize| event[at].parse::<u64>().expect("an offset and a length")),
+            ),
+            "close" if !writes.is_empty() => checkpoints.push(std::mem::take(&mut writes)),
+            _ => {}
+        }
+    }
+    assert_eq!(checkpoints.len(), 9);
+    for writes in checkpoints {
+        // the data, with holes; then back, twice, and what fills them
+        let returns = writes
+            .windows(2)
+            .filter(|two| two[1][0] < two[0][0])
+            .count();
+        assert!(returns >= 2, "{writes:?}");
+        let (mut end, mut holes) = (0, Vec::new());
+        for [offset, bytes] in &writes {
+            if *offset > end {
+                holes.push(end..*offset);
+            }
+            end = end.max(offset + bytes);
+        }
+        let filled = holes
+            .iter()
+            .filter(|hole| writes.iter().any(|[offset, _]| hole.contains(offset)))
+            .count();
+        assert!(filled >= 3, "{writes:?}");
+        let sizes: std::collections::BTreeSet<u64> = writes.iter().map(|of| of[1]).collect();
+        assert!(sizes.len() >= 8, "{sizes:?}");
+    }
+}
+
+#[test]
+fn lulesh_that_dmtcp_restarts_ends_with_the_energy_of_a_run_without() {
+    require!(Tool::OpenMpi, Tool::Dmtcp, Tool::Lulesh);
+    let c = copied("lulesh", &["lulesh.toml"]);
+    let file = c.dir().join("lulesh.toml");
+    let dir = std::env::var("CVC_LULESH_DIR").expect("its directory");
+    let text = fs::read_to_string(&file).expect("reads");
+    fs::write(&file, text.replace("~/apps/lulesh", &dir)).expect("writes");
+    run_quick(&c, "lulesh", "lulesh.toml");
+    let restarts = outputs(&c, "lulesh-quick", "restart.stdout");
+    assert_eq!(restarts.len(), 1, "{restarts:?}");
+    let whole = outputs(&c, "lulesh-quick", "stdout");
+    let whole = whole
+        .iter()
+        .find(|output| output.contains("Run completed"))
+        .expect("a run without checkpoints");
+    let energy = |output: &str| behind(output, "Final Origin Energy");
+    assert_eq!(energy(&restarts[0]), energy(whole));
 }
 
 #[test]

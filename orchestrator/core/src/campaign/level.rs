@@ -131,11 +131,24 @@ impl Level for Compression {
     fn read(factor: &str, value: &DeValue<'_>) -> Result<Self, WrongValue> {
         let text = value
             .as_str()
-            .ok_or_else(|| wrong_kind(factor, value, "\"none\" or \"gzip\""))?;
+            .ok_or_else(|| wrong_kind(factor, value, "\"none\", \"gzip\" or \"pigz\""))?;
+        if text == "zstd" {
+            return Err((
+                "DMTCP cannot restart images that zstd compressed: of files that do not begin as its own do, it reads only those that begin as \
+                 gzip's do"
+                    .to_owned(),
+                Some(
+                    "write \"pigz\", which is as fast on several cores, or store the images with `cvc delta make --codec zstd`"
+                        .to_owned(),
+                ),
+            ));
+        }
         named(
             text,
             factor,
-            [("none", Self::None), ("gzip", Self::Gzip)].into_iter(),
+            Self::ALL
+                .iter()
+                .map(|kind| (kind.program().unwrap_or("none"), *kind)),
         )
     }
 

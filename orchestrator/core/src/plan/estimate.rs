@@ -242,6 +242,12 @@ fn of_point(
         let rate = match point.compression {
             Compression::None => IMAGE_MIB_PER_S,
             Compression::Gzip => IMAGE_MIB_PER_S.min(GZIP_MIB_PER_S * busy),
+            // all cores of a node, however few processes compute on it
+            Compression::Pigz => {
+                let nodes = f64::from(point.mapping.nodes());
+                let all = cores.map_or(busy, |cores| busy.max(f64::from(cores) * nodes));
+                IMAGE_MIB_PER_S.min(GZIP_MIB_PER_S * all)
+            }
         };
         // a node stores as large a part as it has of the processes
         storage_s = storage_mib_s.map(|rate| stored_mib * fullest_share(point) / rate);

@@ -29,6 +29,14 @@ fn plan(rest: &str) -> Plan {
     plan::build(&spec(rest))
 }
 
+/// What is wrong with such a campaign file.
+fn refused(rest: &str) -> String {
+    let text = format!("schema = 1\nname = 'test'\n[sites.local]\nkind = 'local'\n{rest}\n");
+    campaign::load_text(Path::new("refused.toml"), &text, &[apps()])
+        .expect_err("it is wrong")
+        .to_string()
+}
+
 /// The only excluded point's reason.
 fn reason(rest: &str) -> (ExcludedBy, String) {
     let plan = plan(rest);
@@ -174,6 +182,40 @@ fn compression_without_dmtcp_leaves_one_point() {
             of(CheckpointerKind::Dmtcp).len(),
             if list.contains("none") { 2 } else { 1 },
             "{list}"
+        );
+    }
+}
+
+#[test]
+fn pigz_is_another_point_than_gzip_and_zstd_is_refused_with_the_reason() {
+    let text = |list: &str| {
+        format!(
+            "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\ncheckpointer = 'dmtcp'\ncompression = {list}"
+        )
+    };
+    let of = |list: &str| {
+        plan(&text(list))
+            .points
+            .iter()
+            .map(|p| (p.id.to_string(), p.point.compression))
+            .collect::<Vec<_>>()
+    };
+    let three = of("['none', 'gzip', 'pigz']");
+    assert_eq!(
+        three.iter().map(|p| p.1).collect::<Vec<_>>(),
+        Compression::ALL
+    );
+    let ids: std::collections::BTreeSet<&String> = three.iter().map(|p| &p.0).collect();
+    assert_eq!(ids.len(), 3);
+    // what was measured with gzip before keeps its identity
+    assert_eq!(of("'gzip'")[0], three[1]);
+    for list in ["'zstd'", "['gzip', 'zstd']"] {
+        let told = refused(&text(list));
+        assert!(
+            told.contains("DMTCP cannot restart images that zstd compressed")
+                && told.contains("pigz")
+                && told.contains("cvc delta make --codec zstd"),
+            "{told}"
         );
     }
 }

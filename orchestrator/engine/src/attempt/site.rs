@@ -308,6 +308,11 @@ impl ReadySite {
         }
         missing.extend(library);
         missing.extend(self.checkpointer(point.checkpointer).err().cloned());
+        missing.extend(
+            checkpointer(point.checkpointer)
+                .compressor(point.compression)
+                .err(),
+        );
         missing.extend(self.tracer(point).err().cloned());
         let own_checkpoint = point.checkpointer.has_own_files();
         let is_apart = point.mapping.nodes() > 1

@@ -10,6 +10,7 @@ use crate::{
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
 use cvc_core::campaign::{CheckpointSettings, Site};
+use cvc_core::point::Compression;
 use serde_json::Value;
 use std::{fmt, future::pending};
 
@@ -146,6 +147,14 @@ pub trait Checkpointer: Send + Sync {
     /// Returns programs that every node of a run must have: none if it needs nothing.
     fn node_programs(&self, _: &Install) -> Vec<Utf8PathBuf> {
         Vec::new()
+    }
+
+    /// Returns the program that compresses its images, which every node of a run must have; `None` if none is needed.
+    ///
+    /// # Errors
+    /// When it is not installed on this machine.
+    fn compressor(&self, _: Compression) -> Result<Option<Utf8PathBuf>, Missing> {
+        Ok(None)
     }
 
     /// Returns how its ranks get to nodes of a site with this transport.

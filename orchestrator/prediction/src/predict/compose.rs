@@ -274,7 +274,7 @@ impl Predictor<'_> {
         ))
     }
 
-    /// The file of a rank: the image, or what gzip makes of its zones.
+    /// The file of a rank: the image, or what gzip or pigz makes of its zones.
     fn file(
         &self,
         question: &Question,
@@ -288,7 +288,7 @@ impl Predictor<'_> {
         if question.setting.compression == Compression::None {
             return Answered::of(sum(AS_IMAGE, image.estimate, &[image]));
         }
-        self.gzip_file(question, image, zones)
+        self.compressed_file(question, image, zones)
     }
 }
 

@@ -256,14 +256,13 @@ impl TableRow<'_> {
         let mapping = self.mapping()?;
         let mpi = self.kind(mpi_name)?;
         let compression = match self.text("compression") {
-            None | Some("none") => Compression::None,
-            Some("gzip") => Compression::Gzip,
-            Some(other) => {
-                return Err(self.wrong(
-                    format!("column `compression`: unknown value `{other}`"),
-                    "write none or gzip",
-                ));
-            }
+            None => Compression::None,
+            Some(text) => text.parse().map_err(|_| {
+                self.wrong(
+                    format!("column `compression`: unknown value `{text}`"),
+                    "write none, gzip or pigz",
+                )
+            })?,
         };
         let setting = RunSetting {
             app: app.to_owned(),

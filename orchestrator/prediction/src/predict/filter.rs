@@ -96,12 +96,7 @@ impl Filter {
                 "mapping" => o.setting.mapping.to_string(),
                 "processes" => o.setting.mapping.processes().to_string(),
                 "mpi" => o.setting.mpi_name.clone(),
-                "compression" => if o.setting.compression == cvc_core::point::Compression::Gzip {
-                    "gzip"
-                } else {
-                    "none"
-                }
-                .to_owned(),
+                "compression" => o.setting.compression.to_string(),
                 "dmtcp" => o
                     .environment
                     .as_ref()

@@ -1,4 +1,4 @@
-//! What gzip makes of images, and how long it takes, from the gzip runs of the same program.
+//! What gzip or pigz makes of images, and how long it takes, from the runs of the same program with it.
 
 use super::{
     compose::sum,
@@ -20,50 +20,102 @@ const ZONES: [Quantity; 4] = [
     Quantity::Headers,
 ];
 
-const BY_ZONE: ModelInfo = ModelInfo {
-    id: "gzip-ratio-by-zone",
-    title: "zones, each by its ratio at the nearest observed setting",
-    formula: "Σ zone · (zone in file / zone)",
-    source: "gzip runs of the program",
-    tier: Tier::SmallRuns,
-    parameters: 4,
-};
+/// The models of a program that compresses: what it makes of images, and how long it takes.
+struct Models {
+    /// The laws of a file, that of the fewest parameters first: where two of them err alike, it is taken.
+    of_files: [(ModelInfo, Law); 3],
+    /// The laws of a time, in the same order.
+    of_times: [(ModelInfo, SpeedLaw); 2],
+}
 
-const WHOLE: ModelInfo = ModelInfo {
-    id: "nearest-gzip-ratio",
-    title: "ratio of file to image at the nearest observed setting",
-    formula: "image · (file / image)",
-    source: "gzip runs of the program",
-    tier: Tier::SmallRuns,
-    parameters: 1,
-};
+macro_rules! models {
+    ($name:literal, $cores:literal, $load:literal) => {
+        Models {
+            of_files: [
+                (
+                    ModelInfo {
+                        id: concat!("nearest-", $name, "-ratio"),
+                        title: "ratio of file to image at the nearest observed setting",
+                        formula: "image · (file / image)",
+                        source: concat!($name, " runs of the program"),
+                        tier: Tier::SmallRuns,
+                        parameters: 1,
+                    },
+                    by_whole,
+                ),
+                (
+                    ModelInfo {
+                        id: concat!($name, "-line"),
+                        title: "line of file over image through the two nearest settings",
+                        formula: "a + b · image",
+                        source: concat!($name, " runs of the program"),
+                        tier: Tier::SmallRuns,
+                        parameters: 2,
+                    },
+                    by_line,
+                ),
+                (
+                    ModelInfo {
+                        id: concat!($name, "-ratio-by-zone"),
+                        title: "zones, each by its ratio at the nearest observed setting",
+                        formula: "Σ zone · (zone in file / zone)",
+                        source: concat!($name, " runs of the program"),
+                        tier: Tier::SmallRuns,
+                        parameters: 4,
+                    },
+                    by_zone,
+                ),
+            ],
+            of_times: [
+                (
+                    ModelInfo {
+                        id: concat!($name, "-rate"),
+                        title: concat!(
+                            "uncompressed MiB by the rate of ",
+                            $name,
+                            " on the cores in use"
+                        ),
+                        formula: concat!("load · image / (rate · ", $cores, ")"),
+                        source: concat!($name, " runs of the program; ", $load),
+                        tier: Tier::SmallRuns,
+                        parameters: 1,
+                    },
+                    by_rate,
+                ),
+                (
+                    ModelInfo {
+                        id: concat!($name, "-start-rate"),
+                        title: concat!(
+                            "a start, and uncompressed MiB by the rate of ",
+                            $name,
+                            " on the cores in use"
+                        ),
+                        formula: concat!("a + load · image / (rate · ", $cores, ")"),
+                        source: concat!($name, " runs of the program; ", $load),
+                        tier: Tier::SmallRuns,
+                        parameters: 2,
+                    },
+                    by_start_and_rate,
+                ),
+            ],
+        }
+    };
+}
 
-const LINE: ModelInfo = ModelInfo {
-    id: "gzip-line",
-    title: "line of file over image through the two nearest settings",
-    formula: "a + b · image",
-    source: "gzip runs of the program",
-    tier: Tier::SmallRuns,
-    parameters: 2,
-};
+const GZIP: Models = models!(
+    "gzip",
+    "min(load, cores)",
+    "compression takes a core for each process"
+);
+const PIGZ: Models = models!("pigz", "cores", "compression takes all cores of the node");
 
-const STARTED: ModelInfo = ModelInfo {
-    id: "gzip-start-rate",
-    title: "a start, and uncompressed MiB by the rate of gzip on the cores in use",
-    formula: "a + load · image / (rate · min(load, cores))",
-    source: "gzip runs of the program; compression takes a core for each process",
-    tier: Tier::SmallRuns,
-    parameters: 2,
-};
-
-const TIME: ModelInfo = ModelInfo {
-    id: "gzip-rate",
-    title: "uncompressed MiB by the rate of gzip on the cores in use",
-    formula: "load · image / (rate · min(load, cores))",
-    source: "gzip runs of the program; compression takes a core for each process",
-    tier: Tier::SmallRuns,
-    parameters: 1,
-};
+/// The models of what images are piped through.
+fn models(compression: Compression) -> &'static Models {
+    match compression {
+        Compression::None | Compression::Gzip => &GZIP,
+        Compression::Pigz => &PIGZ,
+    }
+}
 
 /// A law of a file or a time, as it was fitted: a constant, and a multiple of each of some quantities of the setting.
 struct Fitted {
@@ -86,9 +138,6 @@ impl Fitted {
 
 /// Fits a law to runs, for a class and a number of processes; `None` where they do not tell.
 type Law = fn(runs: &[&Observation], class: &str, count: u32) -> Option<Fitted>;
-
-/// The laws of a file, that of the fewest parameters first: where two of them err alike, it is taken.
-const OF_FILES: [(ModelInfo, Law); 3] = [(WHOLE, by_whole), (LINE, by_line), (BY_ZONE, by_zone)];
 
 fn image_mib(o: &Observation) -> Option<f64> {
     o.value(Quantity::Image).filter(|mib| *mib > 0.0)
@@ -144,14 +193,23 @@ fn by_line(runs: &[&Observation], class: &str, count: u32) -> Option<Fitted> {
     })
 }
 
-/// MiB that the busiest core of a node compresses.
-fn core_mib(load: u32, cores: u32, image_mib: f64) -> f64 {
-    f64::from(load) * image_mib / f64::from(load.min(cores).max(1))
+/// MiB that the busiest core of a node compresses: gzip takes one for each process, pigz all of them.
+fn core_mib(compression: Compression, load: u32, cores: u32, image_mib: f64) -> f64 {
+    let used = match compression {
+        Compression::None | Compression::Gzip => load.min(cores),
+        Compression::Pigz => cores,
+    };
+    f64::from(load) * image_mib / f64::from(used.max(1))
 }
 
 /// The same of a run.
 fn core_mib_of(o: &Observation) -> Option<f64> {
-    Some(core_mib(o.load()?, o.cores?, image_mib(o)?))
+    Some(core_mib(
+        o.setting.compression,
+        o.load()?,
+        o.cores?,
+        image_mib(o)?,
+    ))
 }
 
 fn processes(o: &Observation) -> u32 {
@@ -225,11 +283,12 @@ impl LeftOut {
 
 /// The law of the size of a file that errs least where runs are left out; by the whole's ratio where none can be.
 fn law_of_files(
+    models: &Models,
     runs: &[&Observation],
     class: &str,
     count: u32,
 ) -> Option<(ModelInfo, Fitted, Option<LeftOut>)> {
-    least(OF_FILES.into_iter().filter_map(|(model, law)| {
+    least(models.of_files.iter().cloned().filter_map(|(model, law)| {
         let predicted = |others: &[&Observation], at: &Observation| {
             law(others, &at.setting.class, processes(at))?.at(at)
         };
@@ -255,9 +314,6 @@ impl Speed {
 }
 
 type SpeedLaw = fn(runs: &[&Observation], class: &str, count: u32) -> Option<Speed>;
-
-/// The laws of a time, that of the fewest parameters first.
-const OF_TIMES: [(ModelInfo, SpeedLaw); 2] = [(TIME, by_rate), (STARTED, by_start_and_rate)];
 
 fn by_rate(runs: &[&Observation], class: &str, count: u32) -> Option<Speed> {
     let from = nearest(runs.iter().copied(), class, count)?;
@@ -294,11 +350,12 @@ fn by_start_and_rate(runs: &[&Observation], _: &str, _: u32) -> Option<Speed> {
 
 /// The law of a time that errs least where runs are left out.
 fn law_of_times(
+    models: &Models,
     runs: &[&Observation],
     class: &str,
     count: u32,
 ) -> Option<(ModelInfo, Speed, Option<LeftOut>)> {
-    least(OF_TIMES.into_iter().filter_map(|(model, law)| {
+    least(models.of_times.iter().cloned().filter_map(|(model, law)| {
         let predicted = |others: &[&Observation], at: &Observation| {
             Some(law(others, &at.setting.class, processes(at))?.seconds(core_mib_of(at)?))
         };
@@ -326,7 +383,7 @@ fn least<T>(
 fn with_error(
     estimate: Estimate,
     error: Option<&LeftOut>,
-    what: &str,
+    (program, what): (&str, &str),
     class: &str,
 ) -> (Estimate, String, Option<String>) {
     match error.filter(|of| of.classes.contains(class)) {
@@ -344,7 +401,7 @@ fn with_error(
         }
         None => {
             let warning = format!(
-                "gzip: the {what} has no interval: that takes gzip runs of class {class} with two process counts or more"
+                "{program}: the {what} has no interval: that takes {program} runs of class {class} with two process counts or more"
             );
             (Estimate::bare(estimate.value), String::new(), Some(warning))
         }
@@ -352,15 +409,15 @@ fn with_error(
 }
 
 impl Predictor<'_> {
-    /// Gzip runs of the program with the library that `hold`.
-    fn gzip_runs(
+    /// Runs of the program with the library and with the question's compression that `hold`.
+    fn compressed_runs(
         &self,
         question: &Question,
         hold: impl Fn(&Observation) -> bool,
     ) -> Vec<&Observation> {
         let library = self.library(question);
         let ours = |o: &&Observation| {
-            o.setting.compression == Compression::Gzip
+            o.setting.compression == question.setting.compression
                 && o.setting.app == question.setting.app
                 && library(o)
         };
@@ -372,8 +429,8 @@ impl Predictor<'_> {
             .collect()
     }
 
-    /// The file of a rank with gzip. `zones` are those of [`ZONES`] that are predicted.
-    pub(super) fn gzip_file(
+    /// The file of a rank that is compressed. `zones` are those of [`ZONES`] that are predicted.
+    pub(super) fn compressed_file(
         &self,
         question: &Question,
         image: &Prediction,
@@ -383,10 +440,14 @@ impl Predictor<'_> {
             question.setting.class.as_str(),
             question.setting.mapping.processes(),
         );
-        let runs = self.gzip_runs(question, |o| ratio(o).is_some());
-        let Some((model, fitted, left_out)) = law_of_files(&runs, class, count) else {
+        let compression = question.setting.compression;
+        let program = compression.program().unwrap_or("none");
+        let runs = self.compressed_runs(question, |o| ratio(o).is_some());
+        let Some((model, fitted, left_out)) =
+            law_of_files(models(compression), &runs, class, count)
+        else {
             return Answered::none(format!(
-                "no run of {} with gzip was observed: run one to predict sizes with gzip",
+                "no run of {} with {program} was observed: run one to predict sizes with {program}",
                 question.setting.app
             ));
         };
@@ -427,7 +488,8 @@ impl Predictor<'_> {
         } else {
             format!("{:.1} MiB + ", fitted.constant)
         };
-        let (estimate, said, warning) = with_error(size, left_out.as_ref(), "size", class);
+        let (estimate, said, warning) =
+            with_error(size, left_out.as_ref(), (program, "size"), class);
         let mut prediction = sum(model, estimate, &[image]);
         prediction.reason = format!(
             "{constant}{}, from {}{said}",
@@ -438,29 +500,34 @@ impl Predictor<'_> {
         Answered::with(prediction, warning.into_iter().collect())
     }
 
-    /// The time of a checkpoint with gzip: that of the node whose cores have most to compress.
-    pub(super) fn gzip_time(&self, question: &Question, forecasts: &Forecasts) -> Answered {
+    /// The time of a checkpoint that is compressed: that of the node whose cores have most to compress.
+    pub(super) fn compressed_time(&self, question: &Question, forecasts: &Forecasts) -> Answered {
         let (class, count) = (
             question.setting.class.as_str(),
             question.setting.mapping.processes(),
         );
-        let runs = self.gzip_runs(question, |o| {
+        let compression = question.setting.compression;
+        let program = compression.program().unwrap_or("none");
+        let runs = self.compressed_runs(question, |o| {
             core_mib_of(o).is_some() && o.value(Quantity::Latency).is_some_and(|s| s > 0.0)
         });
-        let Some((model, speed, left_out)) = law_of_times(&runs, class, count) else {
+        let Some((model, speed, left_out)) = law_of_times(models(compression), &runs, class, count)
+        else {
             return Answered::none(format!(
-                "no time of a checkpoint of {} with gzip on a known number of cores was observed: run one to predict times with gzip",
+                "no time of a checkpoint of {} with {program} on a known number of cores was observed: run one to predict times with {program}",
                 question.setting.app
             ));
         };
         let cores: BTreeSet<Option<u32>> = runs.iter().map(|o| o.cores).collect();
         let (Some(Some(cores)), 1) = (cores.first().copied(), cores.len()) else {
-            return Answered::none("the gzip runs are of nodes with different numbers of cores");
+            return Answered::none(format!(
+                "the {program} runs are of nodes with different numbers of cores"
+            ));
         };
         let most = question.setting.mapping.node_loads().max().unwrap_or(1);
         let slowest = forecasts
             .of(Quantity::Image)
-            .filter_map(|line| core_mib_of_line(line, most, cores))
+            .filter_map(|line| core_mib_of_line(compression, line, most, cores))
             .max_by(|a, b| a.0.total_cmp(&b.0));
         let Some((_, factor, image)) = slowest else {
             return Answered::none("the images are unknown");
@@ -469,7 +536,8 @@ impl Predictor<'_> {
             .estimate
             .times(factor / speed.mib_per_s)
             .plus(Estimate::exact(speed.start_s));
-        let (estimate, said, warning) = with_error(seconds, left_out.as_ref(), "time", class);
+        let (estimate, said, warning) =
+            with_error(seconds, left_out.as_ref(), (program, "time"), class);
         let mut prediction = sum(model, estimate, &[image]);
         let start = if speed.start_s > 0.0 {
             format!("{:.1} s, and ", speed.start_s)
@@ -488,11 +556,12 @@ impl Predictor<'_> {
 
 /// What a core of a node with this image compresses, MiB; that as a multiple of the image; and the image. `most` is the load where only one is asked for.
 fn core_mib_of_line(
+    compression: Compression,
     line: &super::forecast::ForecastLine,
     most: u32,
     cores: u32,
 ) -> Option<(f64, f64, &Prediction)> {
     let image = line.forecast.prediction()?;
-    let factor = core_mib(line.node_load.unwrap_or(most), cores, 1.0);
+    let factor = core_mib(compression, line.node_load.unwrap_or(most), cores, 1.0);
     Some((factor * image.estimate.value, factor, image))
 }

@@ -12,7 +12,7 @@
 //! | `compose.rs`, `covariates.rs` | zones to images, images to files, what is stored beside them |
 //! | `backtest.rs` | how far predictions are off for runs of the program itself that are left out |
 //! | `calibration.rs` | how far such predictions were off for other programs |
-//! | `gzip.rs` | what gzip makes of images, and how long it takes |
+//! | `gzip.rs` | what gzip or pigz makes of images, and how long it takes |
 //! | `time.rs` | the time of a checkpoint, and how often to take one |
 //! | `totals.rs` | what observations say that have only totals |
 //! | `next.rs` | which further run would narrow the answer most |

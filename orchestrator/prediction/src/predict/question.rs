@@ -67,12 +67,10 @@ impl Question {
 
     /// The library, for messages.
     pub(super) fn label_of_library(&self) -> String {
-        let gzip = if self.setting.compression == Compression::Gzip {
-            " and gzip"
-        } else {
-            ""
-        };
-        format!("{}{gzip}", self.setting.mpi_name)
+        match self.setting.compression.program() {
+            Some(program) => format!("{} and {program}", self.setting.mpi_name),
+            None => self.setting.mpi_name.clone(),
+        }
     }
 
     /// Processes on each node, if all nodes have the same number.
@@ -80,7 +78,7 @@ impl Question {
         self.setting.load()
     }
 
-    /// Reads `APP.CLASS MAPPING MPI [gzip] [aggregators=N] [cb=16MiB]`; a number alone is that many processes on one node.
+    /// Reads `APP.CLASS MAPPING MPI [gzip|pigz] [aggregators=N] [cb=16MiB]`; a number alone is that many processes on one node.
     ///
     /// # Errors
     /// The first thing that is wrong, with its hint.
@@ -91,7 +89,7 @@ impl Question {
             hint,
         };
         let form = || {
-            "write APP.CLASS MAPPING MPI [gzip] [aggregators=N] [cb=16MiB], as in `npb-bt.D 2Nx32P mpich-ch3`".to_owned()
+            "write APP.CLASS MAPPING MPI [gzip|pigz] [aggregators=N] [cb=16MiB], as in `npb-bt.D 2Nx32P mpich-ch3`".to_owned()
         };
         let mut words = text.split_whitespace();
         let (Some(program), Some(place), Some(library)) =
@@ -180,7 +178,19 @@ impl Question {
     /// A word after the library.
     fn option(&mut self, word: &str) -> Result<(), Explained> {
         match word.split_once('=') {
-            None if word == "gzip" => self.setting.compression = Compression::Gzip,
+            None if matches!(word, "gzip" | "pigz") => {
+                if let Some(other) = self.setting.compression.program() {
+                    return Err(Explained::new(
+                        format!("`{word}` after `{other}`: images go through one of them"),
+                        "write gzip or pigz",
+                    ));
+                }
+                self.setting.compression = if word == "gzip" {
+                    Compression::Gzip
+                } else {
+                    Compression::Pigz
+                };
+            }
             Some(("aggregators", count)) => {
                 let count = count.parse::<u32>().ok().filter(|n| *n > 0);
                 let invalid = || {
@@ -508,6 +518,7 @@ mod tests {
             "btio-full.A 4 openmpi aggregators=9",
             "btio-full.A 4 openmpi cb=16MB",
             "npb-bt.A 4 openmpi gzip gzip",
+            "npb-bt.A 4 openmpi gzip pigz",
             "btio-full.A 4 openmpi aggregators=1 aggregators=2",
         ];
         // the list of applications grows

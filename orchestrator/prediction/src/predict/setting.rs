@@ -37,8 +37,8 @@ impl RunSetting {
             "{}.{} {} {}",
             self.app, self.class, self.mapping, self.mpi_name
         );
-        if self.compression == Compression::Gzip {
-            label.push_str(" gzip");
+        if let Some(program) = self.compression.program() {
+            label.push_str(&format!(" {program}"));
         }
         if let Some(aggregators) = self.aggregators {
             label.push_str(&format!(" aggregators={aggregators}"));

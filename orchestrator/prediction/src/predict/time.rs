@@ -82,8 +82,8 @@ impl Predictor<'_> {
         question: &Question,
         forecasts: &Forecasts,
     ) -> Vec<(Quantity, Answered)> {
-        if question.setting.compression == Compression::Gzip {
-            return vec![(Quantity::Latency, self.gzip_time(question, forecasts))];
+        if question.setting.compression != Compression::None {
+            return vec![(Quantity::Latency, self.compressed_time(question, forecasts))];
         }
         let nodes = of_nodes(question, forecasts);
         let parts: Vec<&Prediction> = forecasts

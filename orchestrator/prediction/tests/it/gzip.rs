@@ -1,6 +1,7 @@
 //! Predictions of sizes and times with gzip, from made-up runs of a known law.
 
 use crate::predict::{forecast, made_up};
+use cvc_core::point::Compression;
 use cvc_core::quantity::Quantity;
 use cvc_prediction::predict::{Observation, Prediction, ScheduleBudget};
 
@@ -186,4 +187,50 @@ fn a_start_is_told_from_a_rate() {
         time.estimate.value,
         time_s(16) + 2.0
     );
+}
+
+#[test]
+fn pigz_is_predicted_from_its_own_runs_and_takes_all_cores() {
+    let at = "npb-bt.A 16 openmpi pigz";
+    let gzip = runs(falling, &[1, 2, 4], 0.0);
+    let f = forecast(&gzip, at, ScheduleBudget::default());
+    for (quantity, missing) in [
+        (Quantity::File, "no run of npb-bt with pigz was observed"),
+        (
+            Quantity::Latency,
+            "no time of a checkpoint of npb-bt with pigz",
+        ),
+    ] {
+        assert!(
+            crate::predict::reason(&f, quantity).contains(missing),
+            "{quantity:?}"
+        );
+    }
+    // as the others, but the cores of one process are all that there are: one process on two cores takes half of gzip's time
+    let of_all_cores = |count: u32| f64::from(count) * image_mib(falling(count)) / 2.0 / 25.0;
+    let mut pigz = runs(falling, &[1, 2, 4], 0.0);
+    for run in &mut pigz {
+        if run.setting.compression == Compression::Gzip {
+            run.setting.compression = Compression::Pigz;
+            run.label = run.setting.label();
+            let count = run.setting.mapping.processes();
+            run.quantities
+                .insert(Quantity::Latency, of_all_cores(count));
+        }
+    }
+    let f = forecast(&pigz, at, ScheduleBudget::default());
+    let line = f.first(Quantity::File).expect("a size").clone();
+    assert_eq!(line.model.id, "pigz-line");
+    assert!(line.training.iter().all(|of| of.ends_with(" pigz")));
+    let time = f.first(Quantity::Latency).expect("a time").clone();
+    assert_eq!(time.model.id, "pigz-rate");
+    assert!(
+        (time.estimate.value / of_all_cores(16) - 1.0).abs() < 0.02,
+        "{} {}",
+        time.estimate.value,
+        of_all_cores(16)
+    );
+    // and a question about gzip does not see them
+    let f = forecast(&pigz, "npb-bt.A 16 openmpi gzip", ScheduleBudget::default());
+    assert!(crate::predict::reason(&f, Quantity::File).contains("gzip"));
 }

@@ -473,11 +473,19 @@ fn of_machine(spec: &Spec, used: Option<&[&Point]>) -> Vec<Finding> {
             "Debian, Ubuntu: apt-get install gcc libc6-dev",
         ));
     }
-    if any(&|point| point.compression == Compression::Gzip) {
+    // images that pigz compressed are restarted by gzip
+    if any(&|point| point.compression != Compression::None) {
         tools.push(tool(
             "gzip",
             "DMTCP cannot compress images",
             "Debian, Ubuntu: apt-get install gzip",
+        ));
+    }
+    if any(&|point| point.compression == Compression::Pigz) {
+        tools.push(tool(
+            "pigz",
+            "points with compression = \"pigz\" are skipped",
+            "Debian, Ubuntu: apt-get install pigz",
         ));
     }
     tools

@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 const FOR_EACH_NODE: Duration = Duration::from_millis(1);
 /// The delay is this part of the time that was waited.
 const PART: u32 = 20;
-/// Time without a change after which a file that gzip writes is complete.
+/// Time without a change after which a file that gzip or pigz writes is complete.
 const STABLE: Duration = Duration::from_millis(300);
 
 /// The delay before so many nodes are asked again, after this time.
@@ -132,7 +132,7 @@ impl Looks {
         )
     }
 
-    /// Whether the images are to be read now: those of gzip grow on for a moment under their final name. What was read in vain is read
+    /// Whether the images are to be read now: those of gzip and pigz grow on for a moment under their final name. What was read in vain is read
     /// again when it has changed, or if that cannot be seen, after a second.
     fn is_to_read(&self, processes: u32, compression: Compression, now: Instant) -> bool {
         let Some((stored, _)) = &self.last else {
@@ -140,7 +140,7 @@ impl Looks {
         };
         let rests = match compression {
             Compression::None => true,
-            Compression::Gzip => self.rests,
+            Compression::Gzip | Compression::Pigz => self.rests,
         };
         let is_new = self.read.as_ref().is_none_or(|(read, at)| {
             read != stored || now.saturating_duration_since(*at) >= LONGEST

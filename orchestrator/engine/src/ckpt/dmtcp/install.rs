@@ -118,6 +118,22 @@ pub fn parse_version(text: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
+/// The program that DMTCP pipes images through; it calls what is `gzip` on PATH.
+///
+/// # Errors
+/// When it is not installed: DMTCP would then store images as they are, with a warning.
+pub(super) fn compressor(compression: Compression) -> Result<Option<Utf8PathBuf>, Missing> {
+    let Some(name) = compression.program() else {
+        return Ok(None);
+    };
+    paths::on_path(&[name], &std::env::var("PATH").unwrap_or_default())
+        .map(Some)
+        .ok_or_else(|| Missing {
+            what: format!("{name} is not installed: DMTCP cannot compress images with it"),
+            hint: format!("Debian, Ubuntu: apt-get install {name}; on every node of the site"),
+        })
+}
+
 /// Directory of the images, in the working directory of a run.
 pub(super) const CKPT_DIR: &str = "ckpt";
 /// The coordinator's working directory there.
@@ -213,7 +229,8 @@ pub(super) fn launch_words(
 ) -> Vec<String> {
     let gzip = match compression {
         Compression::None => "--no-gzip",
-        Compression::Gzip => "--gzip",
+        // the `gzip` that it finds is pigz then
+        Compression::Gzip | Compression::Pigz => "--gzip",
     };
     let mut argv = vec![
         install.program("dmtcp_launch"),

@@ -1,17 +1,24 @@
 //! DMTCP's part of the script of a run: its coordinator, the words before the launcher, and the end.
 
-use super::install::{BETWEEN_NODES, DmtcpLayout, between_nodes_build, coordinator, launch_words};
+use super::install::{
+    BETWEEN_NODES, DmtcpLayout, between_nodes_build, compressor, coordinator, launch_words,
+};
 use crate::{
     ckpt::contract::{Install, LaunchPart},
     render::{self, RenderError, Template, shell_quote},
     run::{Input, RunContext, ScriptFailure},
 };
+use camino::Utf8PathBuf;
+use cvc_core::point::Compression;
 use serde_json::json;
 
 /// Source of the library that repairs DMTCP between nodes, in the working directory.
 const SOURCE: &str = "dmtcp-nodes.c";
 /// That library.
 const LIBRARY: &str = "dmtcp-nodes.so";
+
+/// Directory in the working directory of a run with the program that DMTCP is to take for `gzip`. It is removed with the images.
+pub(super) const PROGRAMS: &str = "dmtcp-programs";
 
 /// What starts it.
 const START: Template = Template::new(
@@ -26,12 +33,24 @@ pub(super) fn launch(install: &Install, run: &RunContext) -> Result<LaunchPart, 
     let library = several.then(|| run.work.join(LIBRARY));
     let words = launch_words(install, &layout, run.point.compression, library.as_deref());
     let command = install.program("dmtcp_command");
+    // DMTCP compresses with what is `gzip` on PATH, and only with the arguments that gzip has
+    let gzip = match run.point.compression {
+        Compression::None | Compression::Gzip => None,
+        // where it has gone meanwhile, the link to it leads nowhere, and the script says so
+        Compression::Pigz => Some(
+            compressor(run.point.compression)
+                .ok()
+                .flatten()
+                .unwrap_or_else(|| Utf8PathBuf::from("/usr/bin/pigz")),
+        ),
+    };
     let before = render::render(
         START,
         &json!({
             "ckptdir": layout.ckptdir, "kvdir": layout.kvdir, "portfile": layout.portfile,
             "coordinator": coordinator(install, &layout, stale_s(run)),
-            "launch": words, "library": library, "command": command, "host": host(run), "exit": ScriptFailure::values(),
+            "launch": words, "library": library,
+            "gzip": gzip, "programs": run.work.join(PROGRAMS), "command": command, "host": host(run), "exit": ScriptFailure::values(),
             "library_build": library.as_ref().map(|library| between_nodes_build(&run.work.join(SOURCE), library)),
         }),
     )?;

@@ -27,6 +27,7 @@ use crate::{mpi::Missing, render::RenderError, run::RunContext, transport::Trans
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
 use cvc_core::campaign::{CheckpointSettings, Site};
+use cvc_core::point::Compression;
 use session::DmtcpSession;
 
 /// Takes coordinated checkpoints at user level.
@@ -56,6 +57,10 @@ impl Checkpointer for DmtcpCheckpointer {
         vec![install.program("dmtcp_launch").into()]
     }
 
+    fn compressor(&self, compression: Compression) -> Result<Option<Utf8PathBuf>, Missing> {
+        install::compressor(compression)
+    }
+
     fn transport(&self, of_site: Transport) -> Transport {
         match of_site {
             // what srun starts is Slurm's, and cannot be restarted
@@ -65,7 +70,11 @@ impl Checkpointer for DmtcpCheckpointer {
     }
 
     fn dirs(&self) -> &'static [&'static str] {
-        &[install::CKPT_DIR, install::COORDINATOR_DIR]
+        &[
+            install::CKPT_DIR,
+            install::COORDINATOR_DIR,
+            launch::PROGRAMS,
+        ]
     }
 
     fn course(&self, settings: &CheckpointSettings) -> Course {

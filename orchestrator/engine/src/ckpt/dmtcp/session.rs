@@ -21,7 +21,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use cvc_core::{
-    point::{Compression, Moment},
+    point::Moment,
     record::{Source, Unit, names},
 };
 use serde_json::Value;
@@ -111,7 +111,7 @@ impl<'r> DmtcpSession<'r> {
         // decompressing images takes cores from the program: the last ones can wait until it has ended
         let later = due.last
             && goes_on
-            && of.run.point.compression == Compression::Gzip
+            && of.run.point.compression.program().is_some()
             && self.series.is_none();
         if due.last && settings.restart_check {
             // now, while they are there for sure: the program may end as soon as it has been checkpointed, and the MPI library with it
