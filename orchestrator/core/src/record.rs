@@ -115,6 +115,10 @@ pub enum Source {
 /// uncompressed; `base` is the number of the checkpoint that it is stored against, 0 where it is stored in full |
 /// | `series_total_bytes` | bytes | method | the same of all checkpoints of the run together |
 /// | `series_restore_files` | count | method | files that restore the checkpoint that needs most |
+/// | `series_file_bytes` | bytes | ckpt, method, codec, block | length of the file that stores a checkpoint of a series |
+/// | `series_store_s` | s | ckpt, method, codec, block | time to compress and write it |
+/// | `series_restore_s` | s | ckpt, method, codec, block | time to restore a checkpoint of a series |
+/// | `series_memory_bytes` | bytes | method, codec, block | memory that storing held at most |
 /// | `cost_usd` | USD | nodes, seconds, usd_per_node_hour, price | what its nodes cost while the run had them, from its start to the end of
 /// its restart check; `price` is the source of the price, with its date. Only where there is a price |
 ///
@@ -178,6 +182,10 @@ pub mod names {
     pub const SERIES_STORED_BYTES: &str = "series_stored_bytes";
     pub const SERIES_TOTAL_BYTES: &str = "series_total_bytes";
     pub const SERIES_RESTORE_FILES: &str = "series_restore_files";
+    pub const SERIES_FILE_BYTES: &str = "series_file_bytes";
+    pub const SERIES_STORE_S: &str = "series_store_s";
+    pub const SERIES_RESTORE_S: &str = "series_restore_s";
+    pub const SERIES_MEMORY_BYTES: &str = "series_memory_bytes";
     pub const COST_USD: &str = "cost_usd";
 
     /// What else the nodes of a run did: no result of the run, but a reason to look at it again. Of several nodes, the largest counts.

@@ -170,7 +170,7 @@ pub fn choose_method(choosing: Choosing<'_>) -> Result<Vec<BestInterval>, FitErr
 mod tests {
     use super::{Aim, BestInterval, Choosing, Storing, candidates, choose_method, least_interval};
     use crate::delta::{
-        ChangedPair, ChangedVolume, DeltaCosts, DeltaJob, Prices, VolumeCurve, delta_run,
+        ChangedPair, ChangedVolume, DeltaCosts, DeltaJob, Packing, Prices, VolumeCurve, delta_run,
         stored_states,
     };
     use rand_chacha::{
@@ -189,6 +189,7 @@ mod tests {
             restart_s: 10.0,
             read_mib_s: 400.0,
             file_s: 0.05,
+            packing: Packing::NONE,
         },
         prices: Prices {
             dollars_per_hour: 5.0,

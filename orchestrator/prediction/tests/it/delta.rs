@@ -1,8 +1,8 @@
 //! Which method stores checkpoints, and how often.
 
 use cvc_delta::{Matrix, Method, Threshold};
-use cvc_model::delta::{Aim, DeltaCosts, Prices, Storing, VolumeForm, stored_states};
-use cvc_prediction::delta::{DeltaQuestion, answer, pairs_of, parse_pairs};
+use cvc_model::delta::{Aim, DeltaCosts, Packing, Prices, Storing, VolumeForm, stored_states};
+use cvc_prediction::delta::{DeltaQuestion, Evidence, answer, pairs_of, parse_pairs};
 use cvc_prediction::predict::PredictError;
 
 const QUESTION: DeltaQuestion = DeltaQuestion {
@@ -15,6 +15,7 @@ const QUESTION: DeltaQuestion = DeltaQuestion {
         restart_s: 5.0,
         read_mib_s: 100.0,
         file_s: 0.01,
+        packing: Packing::NONE,
     },
     prices: Prices {
         dollars_per_hour: 0.0,
@@ -48,7 +49,7 @@ fn states(times: &[f64]) -> Matrix {
 fn states_are_answered_with_each_method_at_its_best_interval() {
     let pairs = pairs_of(&states(&[0.0, 10.0, 30.0, 70.0, 150.0, 310.0])).expect("pairs");
     assert_eq!(pairs.len(), 15);
-    let found = answer(&pairs, QUESTION).expect("an answer");
+    let found = answer(Evidence::of(&pairs), QUESTION).expect("an answer");
     assert_eq!(found.volume.form, VolumeForm::Line);
     assert_eq!(found.methods.len(), 5);
     let totals: Vec<f64> = found.methods.iter().map(|m| m.run.total_s).collect();
@@ -193,7 +194,7 @@ fn real_checkpoints_give_what_the_program_does_back() {
     // it writes at random to the 12,000 pages of a table, in about 25 s to as many as there are, and 7 pages a second to a history
     let table = include_str!("../../../../experiments/delta-pairs.csv");
     let pairs = parse_pairs("delta-pairs.csv".into(), table).expect("a table");
-    let found = answer(&pairs, QUESTION).expect("an answer");
+    let found = answer(Evidence::of(&pairs), QUESTION).expect("an answer");
     // deltas against the first of a run of ten hours, from checkpoints of two minutes
     assert_eq!(
         found.best().expect("the best").run.storing,
