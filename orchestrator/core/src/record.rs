@@ -110,15 +110,18 @@ pub enum Source {
 /// | `series_changed_bytes` | bytes | ckpt, since = number of an earlier checkpoint | of these, blocks that the earlier one does not have at the
 /// same address of the same process |
 /// | `series_zone_changed_bytes` | bytes | ckpt, since = number of the checkpoint before and of the first, zone, rule = owner | the same of a zone |
+/// | `series_part_changed_bytes` | bytes | ckpt, since = as above, part | the same of a part by the owner rules; parts without any are left out |
 /// | `series_hash_s` | s | ckpt | time to read and hash its images, on the node where they lie, while the program goes on |
 /// | `series_stored_bytes` | bytes | ckpt, method = full / incremental / differential / adca / bounded, base | blocks that a method stores of it,
 /// uncompressed; `base` is the number of the checkpoint that it is stored against, 0 where it is stored in full |
 /// | `series_total_bytes` | bytes | method | the same of all checkpoints of the run together |
 /// | `series_restore_files` | count | method | files that restore the checkpoint that needs most |
-/// | `series_file_bytes` | bytes | ckpt, method, codec, block | length of the file that stores a checkpoint of a series |
-/// | `series_store_s` | s | ckpt, method, codec, block | time to compress and write it |
-/// | `series_restore_s` | s | ckpt, method, codec, block | time to restore a checkpoint of a series |
-/// | `series_memory_bytes` | bytes | method, codec, block | memory that storing held at most |
+/// | `series_file_bytes` | bytes | ckpt, method, codec, block = bytes of a block | length of the file that stores it |
+/// | `series_store_s` | s | as above | time to compress and write that file, once the checkpoint is hashed |
+/// | `series_restore_s` | s | as above | time to restore the checkpoint as files, written through to the disk |
+/// | `series_memory_bytes` | bytes | method, codec, block | most memory of the process that stored and restored these, with all else that it holds |
+/// | `series_restarted_bytes` | bytes | ckpt, method, codec, block | content of the checkpoint that the restart check began from: restored from
+/// base and deltas into the place of its images, and found to be the same bytes |
 /// | `cost_usd` | USD | nodes, seconds, usd_per_node_hour, price | what its nodes cost while the run had them, from its start to the end of
 /// its restart check; `price` is the source of the price, with its date. Only where there is a price |
 ///
@@ -178,6 +181,7 @@ pub mod names {
     pub const SERIES_BYTES: &str = "series_bytes";
     pub const SERIES_CHANGED_BYTES: &str = "series_changed_bytes";
     pub const SERIES_ZONE_CHANGED_BYTES: &str = "series_zone_changed_bytes";
+    pub const SERIES_PART_CHANGED_BYTES: &str = "series_part_changed_bytes";
     pub const SERIES_HASH_S: &str = "series_hash_s";
     pub const SERIES_STORED_BYTES: &str = "series_stored_bytes";
     pub const SERIES_TOTAL_BYTES: &str = "series_total_bytes";
@@ -186,6 +190,7 @@ pub mod names {
     pub const SERIES_STORE_S: &str = "series_store_s";
     pub const SERIES_RESTORE_S: &str = "series_restore_s";
     pub const SERIES_MEMORY_BYTES: &str = "series_memory_bytes";
+    pub const SERIES_RESTARTED_BYTES: &str = "series_restarted_bytes";
     pub const COST_USD: &str = "cost_usd";
 
     /// What else the nodes of a run did: no result of the run, but a reason to look at it again. Of several nodes, the largest counts.

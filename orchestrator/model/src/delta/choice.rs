@@ -36,6 +36,9 @@ const MOST_STRETCHES: usize = 50_000;
 /// Numbers of stretches that are tried first grow by this factor.
 const GROWTH: f64 = 1.08;
 
+/// Around the best, so many are tried at once.
+const MOST_AROUND: usize = 24;
+
 /// What a choice is made for.
 #[derive(Clone, Copy)]
 pub struct Choosing<'a> {
@@ -101,8 +104,17 @@ pub fn least_interval(storing: Storing, choosing: Choosing<'_>) -> Result<BestIn
         before = stretches;
         stretches = ((stretches as f64 * GROWTH) as usize).max(stretches + 1);
     }
-    for stretches in around.0..=around.1 {
-        take(choosing.run(storing, stretches)?, &mut best);
+    // long runs have hundreds of numbers between two that were tried: nearer and nearer ones
+    loop {
+        let step = (around.1 - around.0).div_ceil(MOST_AROUND).max(1);
+        for stretches in (around.0..=around.1).step_by(step) {
+            take(choosing.run(storing, stretches)?, &mut best);
+        }
+        let Some(found) = best.as_ref().filter(|_| step > 1) else {
+            break;
+        };
+        let middle = found.checkpoints + 1;
+        around = (middle.saturating_sub(step).max(1), middle + step);
     }
     let run = best.ok_or_else(|| {
         FitError::OutOfDomain("failures are so frequent that the run practically never ends".into())
