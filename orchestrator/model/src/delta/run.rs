@@ -372,6 +372,66 @@ mod tests {
     }
 
     #[test]
+    fn a_codec_writes_less_and_takes_its_time() {
+        let packing = Packing {
+            full_ratio: 0.25,
+            delta_ratio: 0.5,
+            pack_mib_s: Some(400.0),
+            unpack_mib_s: Some(1000.0),
+        };
+        let of = |storing, packing| {
+            let job = DeltaJob {
+                app_s: 36_000.0,
+                mtbf_s: 7200.0,
+                full_mib: CURVE.full_mib,
+                costs: DeltaCosts { packing, ..COSTS },
+                prices: Prices::default(),
+            };
+            delta_run(storing, &|distance| CURVE.at(distance), &job, 100).expect("a run")
+        };
+        // 2000 MiB: 1 s, 5 s to compress, 500 MiB at 100 MiB/s
+        let full = of(Storing::Full, packing);
+        assert!((full.ckpt_s - 11.0).abs() < 1e-9, "{full:?}");
+        assert!((full.ckpt_mib - 500.0).abs() < 1e-9);
+        // 10 s, 500 MiB at 200 MiB/s, 2 s to uncompress, a file
+        assert!((full.restart_s - 15.0).abs() < 1e-9, "{full:?}");
+        let plain = of(Storing::Differential, Packing::NONE);
+        let packed = of(Storing::Differential, packing);
+        assert!((packed.ckpt_mib / plain.ckpt_mib - 0.5).abs() < 1e-9);
+        let delta_mib = plain.stored_mib - 2000.0;
+        assert!((packed.stored_mib - 500.0 - 0.5 * delta_mib).abs() < 1e-6);
+        for bad in [
+            Packing {
+                delta_ratio: 0.0,
+                ..packing
+            },
+            Packing {
+                pack_mib_s: Some(-1.0),
+                ..packing
+            },
+            Packing {
+                unpack_mib_s: Some(f64::NAN),
+                ..packing
+            },
+        ] {
+            let job = DeltaJob {
+                app_s: 1.0,
+                mtbf_s: 1.0,
+                full_mib: 1.0,
+                costs: DeltaCosts {
+                    packing: bad,
+                    ..COSTS
+                },
+                prices: Prices::default(),
+            };
+            assert!(
+                delta_run(Storing::Full, &|_| 0.0, &job, 1).is_err(),
+                "{bad:?}"
+            );
+        }
+    }
+
+    #[test]
     fn what_cannot_be_is_refused() {
         let run = |costs: &DeltaCosts, app_s, mtbf_s, stretches| {
             let job = DeltaJob {
