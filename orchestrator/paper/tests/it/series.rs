@@ -100,6 +100,58 @@ fn lammps_changes_the_same_pages_again_and_again() {
 }
 
 #[test]
+fn a_front_that_passes_behaves_as_the_paper_says() {
+    let (paper, joined) = join(&asked(), &["front-series", "lammps-series"]).expect("joined");
+    let front = &joined.series[0];
+    assert_eq!((front.checkpoints, front.claims.len()), (25, 5));
+    assert!(front.claims.iter().all(|c| c.holds), "{:?}", front.claims);
+    // the base moves once, at t = 7, for a range of thresholds
+    let once = front.ranges.iter().find(|r| r.switches == [7]);
+    let once = once.expect("a range");
+    assert!(
+        (once.from - 2.4372).abs() < 1e-3 && once.below.is_some_and(|b| (b - 2.7709).abs() < 1e-3),
+        "{once:?}"
+    );
+    assert_eq!(once.files, 3);
+    // the case of one switch is drawn beside the others
+    let names: Vec<&str> = front.volumes.iter().map(|(n, _)| n.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "differential",
+            "incremental",
+            "ADCA, threshold 2",
+            "ADCA, threshold 2.60"
+        ]
+    );
+    let adca = &front.volumes[3].1;
+    let differential = &front.volumes[0].1;
+    assert_eq!(adca[..7], differential[..7]);
+    assert!(
+        adca[7..]
+            .iter()
+            .zip(&differential[7..])
+            .all(|(a, d)| 2 * a < *d)
+    );
+    assert!(told(front).contains("25 checkpoints; 5 of 5 statements hold"));
+    let sections = rerun::sections(&paper, &joined, Some("a note")).expect("drawn");
+    assert_eq!(sections.last().map(|s| s.id), Some("series"));
+}
+
+#[test]
+fn a_program_that_does_otherwise_is_said_to() {
+    // the same statements of a program of which no base is better than the first
+    let text = asked().replacen("app = \"kernel-front-passing\"", "app = \"lammps\"", 1);
+    let (_, joined) = join(&text, &["lammps-series"]).expect("joined");
+    let claims = &joined.series[0].claims;
+    let holds: Vec<bool> = claims.iter().map(|c| c.holds).collect();
+    assert!(!holds[0] && holds[1] && !holds[3], "{claims:?}");
+    assert!(
+        told(&joined.series[0]).contains("not that the volume of a differential checkpoint grows")
+    );
+}
+
+#[test]
 fn a_switch_that_cannot_be_and_an_unknown_statement_are_refused() {
     for (what, instead, says) in [
         (
