@@ -3,8 +3,8 @@
 mod delta;
 
 pub use delta::{
-    DeltaArgs, DeltaCommand, DeltaCompareArgs, DeltaMakeArgs, DeltaPruneArgs, DeltaRestoreArgs,
-    DeltaShowArgs, DeltaVerifyArgs, ImageDiffArgs, MethodName,
+    CodecName, DeltaArgs, DeltaCommand, DeltaCompareArgs, DeltaMakeArgs, DeltaPruneArgs,
+    DeltaRestoreArgs, DeltaShowArgs, DeltaVerifyArgs, ImageDiffArgs, MethodName,
 };
 
 use crate::exit_status::ExitStatus;
@@ -954,16 +954,29 @@ pub struct PredictArgs {
 #[derive(Args)]
 #[command(next_help_heading = "What changes between checkpoints")]
 pub struct DeltaChoiceArgs {
-    /// Tell by which method to store checkpoints, and how often: from directories of consecutive checkpoints of a run, the oldest first, or a
-    /// table of pairs as `cvc delta compare --csv` prints it; takes --app-time, --mtbf and --bandwidth
+    /// Tell by which method to store checkpoints, and how often: from directories of consecutive checkpoints of a run, the oldest first, a
+    /// table of pairs as `cvc delta compare --csv` prints it, or, with --from, a campaign that took series; takes --app-time, --mtbf and --bandwidth
     #[arg(
         long,
         value_name = "STATE|CSV",
-        num_args = 1..,
+        num_args = 0..,
         requires_all = ["app_time", "mtbf", "bandwidth"],
-        conflicts_with_all = ["from", "at", "train", "exclude", "judge", "next", "overhead", "mtbf_node", "detail"]
+        conflicts_with_all = ["at", "train", "exclude", "judge", "next", "overhead", "mtbf_node", "detail"]
     )]
-    pub delta: Vec<Utf8PathBuf>,
+    pub delta: Option<Vec<Utf8PathBuf>>,
+    /// Point of the campaign, where several have series
+    #[arg(long, value_name = "ID", requires_all = ["delta", "from"])]
+    pub point: Option<String>,
+    /// Codecs to choose from. Of directories, up to four states are stored and restored with each in a temporary directory; of a campaign, they are
+    /// those of its records [default: none, of a campaign all that it has]
+    #[arg(
+        long,
+        value_name = "CODECS",
+        value_delimiter = ',',
+        value_enum,
+        requires = "delta"
+    )]
+    pub codec: Vec<delta::CodecName>,
     /// What is written of checkpoints each second, all nodes together, as in 200MiB
     #[arg(long, value_name = "SIZE", value_parser = mib_each_second, requires = "delta")]
     pub bandwidth: Option<f64>,

@@ -28,7 +28,8 @@ pub use fill::SCHEMA;
 pub use flat::{FlatColumn, FlatTable, FlatType};
 pub use measurements::{
     ImageRecord, ImageSize, IndexedAttempt, IndexedLease, LabelledRecord, PointSummary,
-    RecordSource, RunValue, SeriesVolume,
+    RecordSource, RunValue, SeriesChange, SeriesState, SeriesStored, SeriesVolume,
+    SeriesZoneVolume,
 };
 pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
 pub use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};

@@ -112,6 +112,59 @@ row! {
 }
 
 row! {
+    /// A record of how checkpoints of a series are stored in files: the mean over the counted runs of a point that have it.
+    pub struct SeriesStored {
+        point: String,
+        /// As records name it.
+        method: String,
+        codec: String,
+        /// Bytes of a block.
+        block: u32,
+        /// Number of the checkpoint, from 1; 0 for what is about the series as a whole.
+        ckpt: u32,
+        value: f64,
+    }
+}
+
+row! {
+    /// What changed in a zone since the checkpoint before: the mean over the counted runs of a point that have it.
+    pub struct SeriesZoneVolume {
+        point: String,
+        zone: String,
+        /// Number of the checkpoint, from 2.
+        ckpt: u32,
+        bytes: f64,
+    }
+}
+
+row! {
+    /// A checkpoint of a series in a counted run that succeeded.
+    pub struct SeriesState {
+        run: String,
+        point: String,
+        /// Number of the checkpoint, from 1.
+        ckpt: u32,
+        /// When it was asked for, seconds.
+        at_s: f64,
+        bytes: f64,
+    }
+}
+
+row! {
+    /// What changed between two checkpoints of a series in a counted run that succeeded.
+    pub struct SeriesChange {
+        run: String,
+        /// Number of the newer one, from 2.
+        ckpt: u32,
+        /// Number of the older one.
+        since: u32,
+        /// Zone of memory; none: all of it.
+        zone: Option<String>,
+        bytes: f64,
+    }
+}
+
+row! {
     /// What a run cost.
     pub struct RunCost {
         site: String,
@@ -363,6 +416,59 @@ impl Index {
              WHERE c.name = ? AND r.kind = 'measured' AND r.state = 'succeeded'
              GROUP BY p.id, method, CAST(c.ckpt AS INTEGER) ORDER BY p.seq, method, CAST(c.ckpt AS INTEGER)",
             [names::SERIES_STORED_BYTES],
+        )
+    }
+
+    /// How checkpoints of series are stored in files, by point, method, codec, size of blocks and checkpoint: records of one name, such as
+    /// [`names::SERIES_FILE_BYTES`].
+    pub fn series_stored(&self, name: &str) -> Result<Vec<SeriesStored>, AnalysisError> {
+        self.read(
+            "SELECT p.id AS point, json_extract(c.labels, '$.method') AS method, json_extract(c.labels, '$.codec') AS codec,
+                    CAST(json_extract(c.labels, '$.block') AS INTEGER) AS block, CAST(coalesce(c.ckpt, 0) AS INTEGER) AS ckpt,
+                    avg(c.value) AS value
+             FROM records c JOIN runs r ON r.id = c.run JOIN points p ON p.id = r.point
+             WHERE c.name = ? AND c.value IS NOT NULL AND r.kind = 'measured' AND r.state = 'succeeded'
+                   AND json_extract(c.labels, '$.method') IS NOT NULL AND json_extract(c.labels, '$.codec') IS NOT NULL
+                   AND json_extract(c.labels, '$.block') IS NOT NULL
+             GROUP BY p.id, 2, 3, 4, 5 ORDER BY p.seq, 2, 3, 4, 5",
+            [name],
+        )
+    }
+
+    /// What changed in each zone since the checkpoint before, by point, zone and checkpoint.
+    pub fn series_zone_volumes(&self) -> Result<Vec<SeriesZoneVolume>, AnalysisError> {
+        self.read(
+            "SELECT p.id AS point, c.zone, CAST(c.ckpt AS INTEGER) AS ckpt, avg(c.value) AS bytes
+             FROM records c JOIN runs r ON r.id = c.run JOIN points p ON p.id = r.point
+             WHERE c.name = ? AND c.zone IS NOT NULL AND c.value IS NOT NULL AND r.kind = 'measured' AND r.state = 'succeeded'
+                   AND CAST(json_extract(c.labels, '$.since') AS INTEGER) = CAST(c.ckpt AS INTEGER) - 1
+             GROUP BY p.id, c.zone, CAST(c.ckpt AS INTEGER) ORDER BY p.seq, c.zone, CAST(c.ckpt AS INTEGER)",
+            [names::SERIES_ZONE_CHANGED_BYTES],
+        )
+    }
+
+    /// The checkpoints of all series, by run and number.
+    pub fn series_states(&self) -> Result<Vec<SeriesState>, AnalysisError> {
+        self.read(
+            "SELECT r.id AS run, p.id AS point, CAST(a.ckpt AS INTEGER) AS ckpt, a.value AS at_s, b.value AS bytes
+             FROM records a JOIN records b ON b.run = a.run AND b.ckpt = a.ckpt JOIN runs r ON r.id = a.run JOIN points p ON p.id = r.point
+             WHERE a.name = ? AND b.name = ? AND a.value IS NOT NULL AND b.value IS NOT NULL
+                   AND r.kind = 'measured' AND r.state = 'succeeded'
+             ORDER BY p.seq, r.id, CAST(a.ckpt AS INTEGER)",
+            [names::SERIES_AT_S, names::SERIES_BYTES],
+        )
+    }
+
+    /// What changed between checkpoints of series, in all and by zone, by run.
+    pub fn series_changes(&self) -> Result<Vec<SeriesChange>, AnalysisError> {
+        self.read(
+            "SELECT r.id AS run, CAST(c.ckpt AS INTEGER) AS ckpt, CAST(json_extract(c.labels, '$.since') AS INTEGER) AS since, c.zone,
+                    c.value AS bytes
+             FROM records c JOIN runs r ON r.id = c.run
+             WHERE c.name IN (?, ?) AND c.value IS NOT NULL AND r.kind = 'measured' AND r.state = 'succeeded'
+                   AND json_extract(c.labels, '$.since') IS NOT NULL AND c.ckpt IS NOT NULL
+             ORDER BY r.id, CAST(c.ckpt AS INTEGER), 3, c.zone",
+            [names::SERIES_CHANGED_BYTES, names::SERIES_ZONE_CHANGED_BYTES],
         )
     }
 

@@ -50,7 +50,9 @@ per_checkpoint AS (
         WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'zone_range_bytes', 'zone_file_bytes',
                            'sub_zone_bytes', 'sub_zone_range_bytes', 'part_bytes', 'steal_share', 'other_cpu_share', 'cpu_pressure_share',
                            'io_pressure_share', 'memory_pressure_share', 'swapped_bytes', 'runnable_before', 'series_at_s', 'series_changed_bytes',
-                           'series_zone_changed_bytes', 'series_stored_bytes', 'series_total_bytes', 'series_restore_files') GROUP BY run, name, ckpt
+                           'series_zone_changed_bytes', 'series_stored_bytes', 'series_total_bytes', 'series_restore_files',
+                           'series_file_bytes', 'series_store_s', 'series_restore_s', 'series_memory_bytes', 'series_part_changed_bytes',
+                           'series_restarted_bytes') GROUP BY run, name, ckpt
 )
 SELECT run, quantity, min(unit) AS unit, avg(value) AS value FROM per_checkpoint WHERE value IS NOT NULL GROUP BY run, quantity;
 

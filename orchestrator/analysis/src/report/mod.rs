@@ -18,6 +18,7 @@ pub(crate) mod format;
 mod key_findings;
 mod latency;
 mod layout;
+mod lines;
 mod model;
 mod noise;
 mod outcomes;
@@ -40,6 +41,7 @@ mod versions;
 
 pub use agreement::{AgreementPanel, ComparedNumber, agreement_plot};
 pub use emit::write_all;
+pub use lines::LinePlot;
 pub use model::{
     Against, Beside, Block, Cell, Column, Confidence, Mark, Note, Plot, Report, ReportKind,
     Section, Table,

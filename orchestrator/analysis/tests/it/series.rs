@@ -2,7 +2,7 @@
 
 use crate::common::campaign_measured;
 use camino::Utf8Path;
-use cvc_analysis::report::{Block, Report, build, write_all};
+use cvc_analysis::report::{Block, Plot, Report, build, write_all};
 use cvc_core::campaign::Format;
 use cvc_core::plan::Plan;
 use cvc_core::point::{CheckpointerKind, Moment, Point};
@@ -44,8 +44,16 @@ fn again(dir: &Path) -> Report {
         .expect("a report")
 }
 
+/// What of a series was recorded beside its volumes.
+#[derive(Clone, Copy)]
+enum Recorded {
+    Volumes,
+    /// Also moments, zones, stored files and times of checkpoints.
+    All,
+}
+
 /// Two points with two repeats each, of which that with MPICH has series.
-fn campaign(dir: &Path) -> Report {
+fn campaign(dir: &Path, recorded: Recorded) -> Report {
     let repeats = || {
         let wall = |s| Ok(vec![(names::WALL_S, s, Unit::Seconds)]);
         vec![wall(10.0), wall(10.2)]
@@ -90,7 +98,11 @@ fn campaign(dir: &Path) -> Report {
                 &[("ckpt", &number)],
             );
             for since in 1..ckpt {
-                let changed = (4 + 6 * (ckpt - since)) as f64 * MIB;
+                let changed = match recorded {
+                    Recorded::Volumes => (4 + 6 * (ckpt - since)) as f64 * MIB,
+                    // nearly the same pages again and again: deltas pay
+                    Recorded::All => (10.0 + 0.1 * (ckpt - since) as f64) * MIB,
+                };
                 let labels = [("ckpt", number.as_str()), ("since", &since.to_string())];
                 add(names::SERIES_CHANGED_BYTES, changed, Unit::Bytes, &labels);
             }
@@ -99,6 +111,17 @@ fn campaign(dir: &Path) -> Report {
                 let bytes = stored[ckpt - 1] * MIB;
                 add(names::SERIES_STORED_BYTES, bytes, Unit::Bytes, &labels);
             }
+        }
+        if matches!(recorded, Recorded::All) {
+            for ckpt in 1..=4_usize {
+                beside(ckpt, &mut add);
+            }
+            let way = [
+                ("method", "incremental"),
+                ("codec", "zstd"),
+                ("block", "4096"),
+            ];
+            add(names::SERIES_MEMORY_BYTES, 12.0 * MIB, Unit::Bytes, &way);
         }
         for (method, stored) in STORED {
             let total = stored.iter().sum::<f64>() * MIB;
@@ -120,32 +143,79 @@ fn campaign(dir: &Path) -> Report {
     again(dir)
 }
 
-#[test]
-fn what_methods_store_is_drawn_by_checkpoint_and_added_up_by_point() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let report = campaign(dir.path());
-    let formats = [Format::Markdown];
-    let to = dir.path().join("report");
-    write_all(&report, Utf8Path::from_path(&to).expect("UTF-8"), &formats).expect("written");
+/// Records of a checkpoint beside its volumes: it was written at 40 MiB/s, and zstd leaves a quarter of it, with larger blocks a third.
+fn beside(ckpt: usize, add: &mut impl FnMut(&str, f64, Unit, &[(&str, &str)])) {
+    let number = ckpt.to_string();
+    let own = [("ckpt", number.as_str())];
+    add(names::SERIES_AT_S, 3.0 * ckpt as f64, Unit::Seconds, &own);
+    add(names::SERIES_BYTES, 80.0 * MIB, Unit::Bytes, &own);
+    add(names::CKPT_LATENCY_S, 2.0, Unit::Seconds, &own);
+    if ckpt > 1 {
+        let since = (ckpt - 1).to_string();
+        for (zone, mib) in [("DTAPP", 9.0), ("LB", 0.25), ("SHMEM", 0.0), ("REST", 0.75)] {
+            let labels = [
+                own[0],
+                ("since", since.as_str()),
+                ("zone", zone),
+                ("rule", "owner"),
+            ];
+            add(
+                names::SERIES_ZONE_CHANGED_BYTES,
+                mib * MIB,
+                Unit::Bytes,
+                &labels,
+            );
+        }
+    }
+    for (method, stored) in STORED {
+        for (codec, block, part) in [
+            ("none", "4096", 1.01),
+            ("zstd", "4096", 0.25),
+            ("zstd", "65536", 1.0 / 3.0),
+        ] {
+            let labels = [
+                own[0],
+                ("method", method),
+                ("codec", codec),
+                ("block", block),
+            ];
+            let mib = part * stored[ckpt - 1];
+            add(names::SERIES_FILE_BYTES, mib * MIB, Unit::Bytes, &labels);
+            add(names::SERIES_STORE_S, mib / 100.0, Unit::Seconds, &labels);
+            let restore_s = 0.5 + mib / 50.0;
+            add(names::SERIES_RESTORE_S, restore_s, Unit::Seconds, &labels);
+        }
+    }
+}
+
+/// The section as it is written.
+fn section_of(to: &Path) -> String {
     let text = fs::read_to_string(to.join("report.md")).expect("a report");
     let section = text
         .split("\n## ")
-        .find(|section| section.starts_with("What checkpoints have in common\n"))
-        .expect("a section");
-    insta::assert_snapshot!(section);
-    let found = report
-        .sections
-        .iter()
-        .find(|s| s.id == "series")
-        .expect("a section");
-    let plots: Vec<_> = found
-        .blocks
-        .iter()
-        .filter_map(|block| match block {
-            Block::Plot(plot) => Some(plot),
-            _ => None,
-        })
-        .collect();
+        .find(|section| section.starts_with("What checkpoints have in common\n"));
+    section.expect("a section").to_owned()
+}
+
+fn plots_of(report: &Report) -> Vec<&Plot> {
+    let found = report.sections.iter().find(|s| s.id == "series");
+    let blocks = found.expect("a section").blocks.iter();
+    let plots = blocks.filter_map(|block| match block {
+        Block::Plot(plot) => Some(plot),
+        _ => None,
+    });
+    plots.collect()
+}
+
+#[test]
+fn what_methods_store_is_drawn_by_checkpoint_and_added_up_by_point() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let report = campaign(dir.path(), Recorded::Volumes);
+    let formats = [Format::Markdown];
+    let to = dir.path().join("report");
+    write_all(&report, Utf8Path::from_path(&to).expect("UTF-8"), &formats).expect("written");
+    insta::assert_snapshot!(section_of(&to));
+    let plots = plots_of(&report);
     // one panel for the point that has a series, a key for each of four methods
     assert_eq!(plots.len(), 1);
     assert_eq!((plots[0].panels.len(), plots[0].keys.len()), (1, 4));
@@ -154,6 +224,43 @@ fn what_methods_store_is_drawn_by_checkpoint_and_added_up_by_point() {
         drawn.contains("checkpoint") && drawn.contains("stored, MiB"),
         "{drawn}"
     );
+}
+
+#[test]
+fn files_restores_zones_and_a_recommendation_are_told_where_they_were_recorded() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let report = campaign(dir.path(), Recorded::All);
+    let to = dir.path().join("report");
+    let formats = [Format::Markdown, Format::Html, Format::Csv];
+    write_all(&report, Utf8Path::from_path(&to).expect("UTF-8"), &formats).expect("written");
+    insta::assert_snapshot!(section_of(&to));
+    let plots = plots_of(&report);
+    let ids: Vec<&str> = plots.iter().map(|p| p.id.as_str()).collect();
+    assert_eq!(
+        ids,
+        [
+            "series-0-kernel-front",
+            "series-files-0-kernel-front",
+            "series-restore-0-kernel-front",
+            "series-zones-0-kernel-front"
+        ]
+    );
+    // codecs; methods; zones
+    let keys: Vec<usize> = plots.iter().map(|p| p.keys.len()).collect();
+    assert_eq!(keys, [4, 2, 5, 4]);
+    assert!(plots[1].panels[0].contains("length of a file, MiB"));
+    assert!(plots[2].panels[0].contains("time to restore, s"));
+    assert!(plots[3].panels[0].contains("changed, MiB"));
+    // what hardly changes is not stored in full
+    let advised = fs::read_to_string(to.join("csv/series-recommended.csv")).expect("a table");
+    assert_eq!(advised.lines().count(), 1 + 3, "{advised}");
+    assert!(
+        advised.lines().skip(1).all(|row| !row.contains(",full,")),
+        "{advised}"
+    );
+    let csv = fs::read_to_string(to.join("csv/series-files.csv")).expect("a table");
+    // five methods, of which each was stored in three ways
+    assert_eq!(csv.lines().count(), 1 + 5 * 3, "{csv}");
 }
 
 #[test]

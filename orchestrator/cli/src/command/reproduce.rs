@@ -39,27 +39,33 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
         message: format!("cannot create {to}: {e}"),
         hint: Some("--to names a directory for the report".into()),
     })?;
-    let (measurements, sections, by) = match measure::measured(&folder, &paper, &args.measure)? {
-        measure::Outcome::Nothing => (Measurements::new(), Vec::new(), Vec::new()),
-        measure::Outcome::Interrupted => return Ok(ExitStatus::Interrupted),
-        measure::Outcome::Joined {
-            definition,
-            mut joined,
-            from,
-            by,
-        } => {
-            joined
-                .tables
-                .retain(|t| only.is_empty() || only.contains(&t.table.as_str()));
-            let measurements = joined.measurements();
-            let sections = if from.is_empty() {
-                Vec::new()
-            } else {
-                rerun::sections(&paper, &joined, definition.note.as_deref())
-            };
-            (measurements, sections, by)
-        }
-    };
+    let (measurements, sections, by, told) =
+        match measure::measured(&folder, &paper, &args.measure)? {
+            measure::Outcome::Nothing => (Measurements::new(), Vec::new(), Vec::new(), Vec::new()),
+            measure::Outcome::Interrupted => return Ok(ExitStatus::Interrupted),
+            measure::Outcome::Joined {
+                definition,
+                mut joined,
+                from,
+                by,
+            } => {
+                joined
+                    .tables
+                    .retain(|t| only.is_empty() || only.contains(&t.table.as_str()));
+                let measurements = joined.measurements();
+                let sections = if from.is_empty() {
+                    Vec::new()
+                } else {
+                    rerun::sections(&paper, &joined, definition.note.as_deref())?
+                };
+                let told: Vec<String> = if from.is_empty() {
+                    Vec::new()
+                } else {
+                    joined.series.iter().map(rerun::told).collect()
+                };
+                (measurements, sections, by, told)
+            }
+        };
     let judged = paper::judge(&paper, &only, &measurements);
     let mut report = paper::report(&judged)?;
     report.sections.extend(sections);
@@ -85,6 +91,9 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     let mut out = output::told();
     summary(&mut out, &judged)?;
     found(&mut out, &judged)?;
+    for text in &told {
+        writeln!(out, "{}", paragraph("", text))?;
+    }
     for dir in &by {
         writeln!(out, "measured by {}", shown(dir))?;
     }

@@ -86,6 +86,131 @@ fn directories_of_checkpoints_give_a_method_and_an_interval() {
 }
 
 #[test]
+fn codecs_are_measured_on_the_states_and_one_is_chosen() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let names = states(dir.path(), &[0, 10, 25, 60, 110]);
+    let mut arguments = vec!["--delta"];
+    arguments.extend(names.iter().map(String::as_str));
+    arguments.extend(COSTS);
+    arguments.extend(["--codec", "none,zstd,gzip"]);
+    let shown = predict(dir.path(), &arguments);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        shown.status.success(),
+        "{}",
+        String::from_utf8_lossy(&shown.stderr)
+    );
+    // pages of one value each compress to nearly nothing: at 1 MiB/s any codec is better than none
+    let first = text.lines().next().unwrap_or_default();
+    assert!(
+        first.contains(" with zstd, every ") || first.contains(" with gzip, every "),
+        "{text}"
+    );
+    assert!(
+        text.contains("lost by codec: ") && text.contains(" of blocks that changed ("),
+        "{text}"
+    );
+    arguments.push("--json");
+    let json = predict(dir.path(), &arguments);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let codecs = json["codecs"].as_array().expect("codecs");
+    let lost = |name: &str| {
+        let found = codecs.iter().find(|c| c["codec"] == name);
+        found.and_then(|c| c["lost"].as_f64()).expect(name)
+    };
+    assert_eq!(codecs.len(), 3);
+    assert!(lost("zstd") < lost("none") && lost("gzip") < lost("none"));
+    let taken = json["codec"]["codec"].as_str().expect("a codec");
+    assert!(lost(taken) <= lost("zstd").min(lost("gzip")));
+    let ratio = json["codec"]["packing"]["delta_ratio"].as_f64();
+    assert!(ratio.expect("a ratio") < 0.2);
+}
+
+/// A campaign whose run has a series of eight checkpoints of LAMMPS, from the records of a real one.
+fn campaign(dir: &Path) -> String {
+    let from =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../paper/tests/data/rerun/lammps-series");
+    let to = dir.join("lammps-series");
+    let pair = [from, to].map(|p| camino::Utf8PathBuf::from_path_buf(p).expect("text"));
+    cvc_core::store::copy_tree(&pair[0], &pair[1]).expect("copied");
+    pair[1].to_string()
+}
+
+#[test]
+fn a_campaign_with_a_series_is_answered_by_zone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let campaign = campaign(dir.path());
+    let mut arguments = vec!["--delta", "--from", campaign.as_str()];
+    arguments.extend(["--app-time", "10h", "--mtbf", "6h", "--bandwidth", "200MiB"]);
+    let shown = predict(dir.path(), &arguments);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        shown.status.success(),
+        "{}",
+        String::from_utf8_lossy(&shown.stderr)
+    );
+    let first = text.lines().next().unwrap_or_default();
+    assert!(first.contains(" of the time is lost instead of "), "{text}");
+    assert!(
+        text.contains("in zone DTAPP: ") && text.contains("from 28 pairs of 8 checkpoints"),
+        "{text}"
+    );
+    arguments.push("--json");
+    let json = predict(dir.path(), &arguments);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    // the same pages change between any two of them: about 34 of 521 MiB
+    let changed = json["volume"]["curve"]["repeated_mib"].as_f64();
+    assert!((30.0..38.0).contains(&changed.expect("a volume")), "{json}");
+    let zones = json["zones"].as_array().expect("zones");
+    let sum: f64 = zones.iter().filter_map(|z| z["changed_mib"].as_f64()).sum();
+    assert!((30.0..38.0).contains(&sum), "{zones:?}");
+}
+
+#[test]
+fn what_a_campaign_cannot_answer_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let campaign = campaign(dir.path());
+    states(dir.path(), &[0, 10]);
+    let from = ["--from", campaign.as_str()];
+    for (delta, more, says) in [
+        (
+            &["--delta", "state-0"][..],
+            &from[..],
+            "states beside --from",
+        ),
+        (
+            &["--delta"],
+            &["--from", &campaign, "--codec", "zstd"],
+            "recorded nothing of it",
+        ),
+        (
+            &["--delta"],
+            &["--from", &campaign, "--block", "4KiB"],
+            "--block",
+        ),
+        (
+            &["--delta"],
+            &["--from", &campaign, "--point", "ffff"],
+            "no such point",
+        ),
+        (
+            &["--delta"],
+            &["--from", &campaign, "--from", &campaign],
+            "several campaigns",
+        ),
+        (&["--delta"], &[], "no state"),
+    ] {
+        let output = predict(dir.path(), &[delta, more, &COSTS].concat());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(
+            text.contains(says) && text.matches("error:").count() == 1,
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn prices_tell_what_is_cheapest() {
     let dir = tempfile::tempdir().expect("a directory");
     let names = states(dir.path(), &[0, 10, 25, 60, 110]);

@@ -1,6 +1,7 @@
 //! `cvc reproduce`, as a user types it.
 
 use assert_cmd::Command;
+use cvc_testkit::{Tool, require};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -175,6 +176,75 @@ fn what_cannot_be_measured_is_told_in_one_line() {
         text.contains("nothing was measured") && !text.contains("measured by"),
         "{text}"
     );
+}
+
+#[test]
+fn series_that_cannot_be_measured_say_why() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let failed = cvc(dir.path())
+        .env_remove("CVC_DMTCP_ROOT")
+        .env("PATH", "/nonexistent")
+        .args(["delta", "--measure", "--format", "markdown"])
+        .assert()
+        .code(10);
+    let output = failed.get_output();
+    let told = finished(&output.stderr);
+    assert!(told.contains("2 runs skipped: missing are "), "{told}");
+    let text = finished(&output.stdout);
+    let told: Vec<&str> = text
+        .lines()
+        .filter(|l| l.contains(": not measured: "))
+        .collect();
+    assert_eq!(told.len(), 2, "{text}");
+    assert!(text.contains("nothing was measured"), "{text}");
+    let report = std::fs::read_to_string(dir.path().join("reports/papers/delta/report.md"));
+    let report = report.expect("a report");
+    assert!(
+        report.contains("LAMMPS, a melt: not measured: ") && !report.contains("volume-front"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_series_of_a_real_run_is_measured_for_a_paper() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let dir = tempfile::tempdir().expect("a directory");
+    let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/papers/delta");
+    let folder = dir.path().join("delta");
+    copy(&papers, &folder);
+    // the small variant of the first campaign
+    let path = folder.join("measured.toml");
+    let text = std::fs::read_to_string(&path).expect("measured.toml");
+    let from = text.find("[[campaigns]]").expect("campaigns");
+    let to = text.find("[[series]]").expect("series");
+    let campaign = "[[campaigns]]\nfile = \"campaigns/front.toml\"\nvariant = \"small\"\n\n";
+    let text = format!("{}{campaign}{}", &text[..from], &text[to..]);
+    std::fs::write(&path, text).expect("written");
+    let done = cvc(dir.path())
+        .args(["delta", "--measure", "--format", "markdown,csv"])
+        .assert()
+        .code(0);
+    let text = finished(&done.get_output().stdout);
+    assert!(
+        text.contains("measured by campaigns/delta-front-small"),
+        "{text}"
+    );
+    // six checkpoints are not the 25 of the paper, and the statements about them cannot all hold
+    let line = text
+        .lines()
+        .find(|l| l.starts_with("A front crosses a domain at rest: "));
+    let line = line.unwrap_or_else(|| panic!("{text}"));
+    assert!(
+        line.contains("checkpoint") && !line.contains("not measured"),
+        "{text}"
+    );
+    let to = dir.path().join("reports/papers/delta/csv");
+    let volumes = std::fs::read_to_string(to.join("volumes-front.csv")).expect("a table");
+    assert!(volumes.lines().count() >= 3, "{volumes}");
+    let switches = std::fs::read_to_string(to.join("switches-front.csv")).expect("a table");
+    let last = switches.lines().last().unwrap_or_default();
+    // with the highest threshold the base never moves
+    assert!(last.contains("∞,0,"), "{switches}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The expected time of a run with failures when checkpoints and restarts differ from each other.
 
-use super::storing::{Storing, stored_states};
+use super::storing::{StoredState, Storing, stored_states};
 use crate::{
     check::{not_negative, positive},
     fit::FitError,
@@ -46,6 +46,51 @@ pub fn with_failures_of(
     Ok(run)
 }
 
+/// What a codec makes of blocks, and how long that takes. Ratios are lengths of files over bytes of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Packing {
+    /// Of a state in full; contents that occur several times are stored once, so that it is below 1 without a codec as well.
+    pub full_ratio: f64,
+    /// Of blocks that changed.
+    pub delta_ratio: f64,
+    /// MiB of blocks that are compressed each second, beside writing; none: compression takes no time.
+    pub pack_mib_s: Option<f64>,
+    /// MiB of blocks that are uncompressed each second, beside reading; none: that takes no time.
+    pub unpack_mib_s: Option<f64>,
+}
+
+impl Packing {
+    /// Blocks as they are.
+    pub const NONE: Self = Self {
+        full_ratio: 1.0,
+        delta_ratio: 1.0,
+        pack_mib_s: None,
+        unpack_mib_s: None,
+    };
+
+    fn check(&self) -> Result<(), FitError> {
+        positive("the compressed part of a state", self.full_ratio)?;
+        positive("the compressed part of changed blocks", self.delta_ratio)?;
+        if let Some(rate) = self.pack_mib_s {
+            positive("the rate of compression", rate)?;
+        }
+        if let Some(rate) = self.unpack_mib_s {
+            positive("the rate of decompression", rate)?;
+        }
+        Ok(())
+    }
+
+    /// MiB of the files that a restore reads: a state in full of `full_mib`, and changed blocks.
+    fn read_mib(&self, restore_mib: f64, full_mib: f64) -> f64 {
+        self.full_ratio * full_mib + self.delta_ratio * (restore_mib - full_mib).max(0.0)
+    }
+}
+
+/// Seconds for a volume at a rate, none where nothing limits it.
+fn seconds(mib: f64, mib_s: Option<f64>) -> f64 {
+    mib_s.map_or(0.0, |rate| mib / rate)
+}
+
 /// What storing and restoring take.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DeltaCosts {
@@ -61,6 +106,8 @@ pub struct DeltaCosts {
     pub read_mib_s: f64,
     /// Seconds that each file of a chain costs beside its bytes.
     pub file_s: f64,
+    /// What is made of blocks before they are written.
+    pub packing: Packing,
 }
 
 impl DeltaCosts {
@@ -73,7 +120,7 @@ impl DeltaCosts {
         not_negative("the time of a restart", self.restart_s)?;
         positive("the rate of reading", self.read_mib_s)?;
         not_negative("the time of a file", self.file_s)?;
-        Ok(())
+        self.packing.check()
     }
 }
 
@@ -95,7 +142,7 @@ pub struct DeltaRun {
     pub interval_s: f64,
     /// Checkpoints of a run.
     pub checkpoints: usize,
-    /// MiB of a checkpoint: the mean of those after the first, which is stored in full.
+    /// MiB that are written for a checkpoint: the mean of those after the first, which is stored in full.
     pub ckpt_mib: f64,
     /// Seconds of such a checkpoint.
     pub ckpt_s: f64,
@@ -177,42 +224,61 @@ pub fn delta_run(
         (Storing::Full, _) | (_, None) => 0.0,
         (_, Some(rate)) => full / rate,
     };
-    let ckpt_s = |stored_mib: f64| costs.start_s + search_s + stored_mib / costs.write_mib_s;
-    let restart_s = |restore_mib: f64, files: u32| {
-        costs.restart_s + restore_mib / costs.read_mib_s + f64::from(files) * costs.file_s
+    let packing = costs.packing;
+    let written_mib = |state: &StoredState| {
+        let ratio = if state.reach == 0 {
+            packing.full_ratio
+        } else {
+            packing.delta_ratio
+        };
+        ratio * state.stored_mib
+    };
+    let ckpt_s = |state: &StoredState| {
+        costs.start_s
+            + search_s
+            + seconds(state.stored_mib, packing.pack_mib_s)
+            + written_mib(state) / costs.write_mib_s
+    };
+    let restart_s = |state: &StoredState| {
+        costs.restart_s
+            + packing.read_mib(state.restore_mib, full) / costs.read_mib_s
+            + seconds(state.restore_mib, packing.unpack_mib_s)
+            + f64::from(state.files) * costs.file_s
     };
     let run = with_failures_of(
         (0..stretches).map(|i| {
-            let checkpoint = states.get(i).map_or(0.0, |s| ckpt_s(s.stored_mib));
-            let restart = i.checked_sub(1).map_or(costs.restart_s, |before| {
-                restart_s(states[before].restore_mib, states[before].files)
-            });
+            let checkpoint = states.get(i).map_or(0.0, ckpt_s);
+            let before = i.checked_sub(1).and_then(|before| states.get(before));
+            let restart = before.map_or(costs.restart_s, restart_s);
             (interval_s, checkpoint, restart)
         }),
         job.mtbf_s,
     )?;
     let later = states.get(1..).unwrap_or_default();
     // the sum of none would be -0
-    let stored_mib = states.iter().fold(0.0, |sum, s| sum + s.stored_mib);
-    let ckpt_mib = if later.is_empty() {
-        full
-    } else {
-        later.iter().map(|s| s.stored_mib).sum::<f64>() / later.len() as f64
+    let stored_mib = states.iter().fold(0.0, |sum, s| sum + written_mib(s));
+    let mean = |of: &dyn Fn(&StoredState) -> f64| {
+        (!later.is_empty()).then(|| later.iter().map(of).sum::<f64>() / later.len() as f64)
     };
+    let in_full = StoredState {
+        stored_mib: full,
+        restore_mib: full,
+        files: 1,
+        reach: 0,
+        becomes_base: true,
+    };
+    let ckpt_mib = mean(&written_mib).unwrap_or_else(|| written_mib(&in_full));
     Ok(DeltaRun {
         storing,
         interval_s,
         checkpoints: states.len(),
         ckpt_mib,
-        ckpt_s: ckpt_s(ckpt_mib),
+        ckpt_s: mean(&ckpt_s).unwrap_or_else(|| ckpt_s(&in_full)),
         stored_mib,
         stored_mib_per_hour: stored_mib / (run.total_s / 3600.0),
         files: states.iter().map(|s| s.files).max().unwrap_or(0),
         reach_s: states.iter().map(|s| s.reach).max().unwrap_or(0) as f64 * interval_s,
-        restart_s: states
-            .iter()
-            .map(|s| restart_s(s.restore_mib, s.files))
-            .fold(costs.restart_s, f64::max),
+        restart_s: states.iter().map(restart_s).fold(costs.restart_s, f64::max),
         total_s: run.total_s,
         lost: if run.total_s.is_finite() {
             1.0 - app / run.total_s
@@ -230,7 +296,7 @@ pub fn delta_run(
 
 #[cfg(test)]
 mod tests {
-    use super::{DeltaCosts, DeltaJob, Prices, Storing, delta_run, with_failures_of};
+    use super::{DeltaCosts, DeltaJob, Packing, Prices, Storing, delta_run, with_failures_of};
     use crate::{delta::VolumeCurve, schedule::with_failures};
 
     #[test]
@@ -269,6 +335,7 @@ mod tests {
         restart_s: 10.0,
         read_mib_s: 200.0,
         file_s: 0.5,
+        packing: Packing::NONE,
     };
 
     #[test]
@@ -302,6 +369,66 @@ mod tests {
         assert!((full.run_dollars - full.total_s / 1800.0).abs() < 1e-6);
         let parts = full.checkpoints_s + full.rework_s + full.restarts_s;
         assert!((full.total_s * full.lost - parts).abs() < 1e-6 * parts);
+    }
+
+    #[test]
+    fn a_codec_writes_less_and_takes_its_time() {
+        let packing = Packing {
+            full_ratio: 0.25,
+            delta_ratio: 0.5,
+            pack_mib_s: Some(400.0),
+            unpack_mib_s: Some(1000.0),
+        };
+        let of = |storing, packing| {
+            let job = DeltaJob {
+                app_s: 36_000.0,
+                mtbf_s: 7200.0,
+                full_mib: CURVE.full_mib,
+                costs: DeltaCosts { packing, ..COSTS },
+                prices: Prices::default(),
+            };
+            delta_run(storing, &|distance| CURVE.at(distance), &job, 100).expect("a run")
+        };
+        // 2000 MiB: 1 s, 5 s to compress, 500 MiB at 100 MiB/s
+        let full = of(Storing::Full, packing);
+        assert!((full.ckpt_s - 11.0).abs() < 1e-9, "{full:?}");
+        assert!((full.ckpt_mib - 500.0).abs() < 1e-9);
+        // 10 s, 500 MiB at 200 MiB/s, 2 s to uncompress, a file
+        assert!((full.restart_s - 15.0).abs() < 1e-9, "{full:?}");
+        let plain = of(Storing::Differential, Packing::NONE);
+        let packed = of(Storing::Differential, packing);
+        assert!((packed.ckpt_mib / plain.ckpt_mib - 0.5).abs() < 1e-9);
+        let delta_mib = plain.stored_mib - 2000.0;
+        assert!((packed.stored_mib - 500.0 - 0.5 * delta_mib).abs() < 1e-6);
+        for bad in [
+            Packing {
+                delta_ratio: 0.0,
+                ..packing
+            },
+            Packing {
+                pack_mib_s: Some(-1.0),
+                ..packing
+            },
+            Packing {
+                unpack_mib_s: Some(f64::NAN),
+                ..packing
+            },
+        ] {
+            let job = DeltaJob {
+                app_s: 1.0,
+                mtbf_s: 1.0,
+                full_mib: 1.0,
+                costs: DeltaCosts {
+                    packing: bad,
+                    ..COSTS
+                },
+                prices: Prices::default(),
+            };
+            assert!(
+                delta_run(Storing::Full, &|_| 0.0, &job, 1).is_err(),
+                "{bad:?}"
+            );
+        }
     }
 
     #[test]

@@ -38,6 +38,17 @@ impl Storing {
             Self::Bounded { .. } => "bounded",
         }
     }
+
+    /// Its name with its settings, for people.
+    #[must_use]
+    pub fn words(self) -> String {
+        match self {
+            Self::Full | Self::Incremental | Self::Differential => self.name().to_owned(),
+            Self::Adca { ratio } => format!("ADCA, ratio {ratio}"),
+            Self::Bounded { ratio, files } if ratio < 1.0 => format!("bounded to {files} files"),
+            Self::Bounded { ratio, files } => format!("bounded to {files} files, ratio {ratio}"),
+        }
+    }
 }
 
 /// A state as it is stored.

@@ -37,7 +37,11 @@ pub struct Definition {
     /// Campaigns that measure what one machine can.
     pub campaigns: Vec<Campaign>,
     /// Tables whose cells are measured.
+    #[serde(default)]
     pub tables: Vec<Table>,
+    /// Series of checkpoints, of which a paper may say much without printing a table.
+    #[serde(default)]
+    pub series: Vec<SeriesDefinition>,
     /// Differences between rows: they can agree where levels cannot.
     #[serde(default)]
     pub differences: Vec<Differences>,
@@ -249,6 +253,56 @@ pub struct Differences {
     pub explains: Option<[f64; 2]>,
 }
 
+/// A series of checkpoints.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeriesDefinition {
+    /// Name in links and files.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// What it shows, in a sentence.
+    pub caption: String,
+    /// Which runs: factors of their points.
+    pub point: IndexMap<String, String>,
+    /// What is judged.
+    #[serde(default)]
+    pub claims: Vec<SeriesClaim>,
+    /// What print says of the switches of ADCA's base.
+    #[serde(default)]
+    pub printed: Option<PrintedSwitch>,
+}
+
+/// What may be said of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SeriesClaim {
+    /// The volume of differential checkpoints grows.
+    DifferentialGrows,
+    /// That of incremental ones does not.
+    IncrementalStays,
+    /// ADCA stores nearly what incremental checkpoints do.
+    AdcaNearIncremental,
+    /// There is a threshold with which the base moves once; with `printed`, at that checkpoint.
+    OneSwitch,
+    /// How many files restore a checkpoint until the base moves and afterwards.
+    FilesToRestore,
+}
+
+/// The printed switch of ADCA's base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrintedSwitch {
+    /// Checkpoints of the series.
+    pub checkpoints: u32,
+    /// The checkpoint, from 1, that becomes the base.
+    pub switch: u32,
+    /// Files that restore a checkpoint up to it.
+    pub files_before: u32,
+    /// Files that restore a later one.
+    pub files_after: u32,
+}
+
 fn reason(because: Option<&String>, explains: Option<[f64; 2]>) -> Option<Reason> {
     because.zip(explains).map(|(because, explains)| Reason {
         because: because.clone(),
@@ -332,6 +386,25 @@ fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
             (true, Some(_)) | (false, None) => {}
         }
     }
+    for (i, series) in definition.series.iter().enumerate() {
+        if definition.series[..i].iter().any(|s| s.id == series.id) {
+            fail(
+                format!("two series have the id `{}`", series.id),
+                "give each its own",
+            );
+        }
+        if let Some(printed) = series.printed
+            && !(2..=printed.checkpoints).contains(&printed.switch)
+        {
+            fail(
+                format!(
+                    "series `{}`: a switch at checkpoint {} of {}",
+                    series.id, printed.switch, printed.checkpoints
+                ),
+                "the first checkpoint is the first base: later ones, from 2, can become one",
+            );
+        }
+    }
     let points: Vec<&IndexMap<String, RowValue>> = definition
         .tables
         .iter()
@@ -343,7 +416,8 @@ fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
                 .filter_map(|d| d.point.as_ref()),
         )
         .collect();
-    for factor in points.iter().flat_map(|p| p.keys()) {
+    let of_series = definition.series.iter().flat_map(|s| s.point.keys());
+    for factor in points.iter().flat_map(|p| p.keys()).chain(of_series) {
         if !FACTOR_NAMES.contains(&factor.as_str()) {
             fail(
                 format!("unknown factor `{factor}`"),

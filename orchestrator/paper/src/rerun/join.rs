@@ -4,6 +4,7 @@ use super::{
     definition::{Column, Definition, Differences, RowValue, Table, Value},
     runs::{CampaignMeasurements, has},
     select::{RowCells, RowProblem, factors, matches, resolve},
+    series::{self, JoinedSeries},
 };
 use crate::paper::{
     Agreement, CellKey, Kind, Likely, MeasuredHere, Measurements, Misprint, Paper, PrintedTable,
@@ -97,6 +98,8 @@ pub struct Joined {
     pub tables: Vec<JoinedTable>,
     /// Differences.
     pub differences: Vec<JoinedDifferences>,
+    /// Series of checkpoints.
+    pub series: Vec<JoinedSeries>,
     /// Mistakes in `measured.toml` that only show with the tables: unknown tables, columns, words.
     pub mistakes: Vec<String>,
 }
@@ -223,6 +226,7 @@ pub fn join(paper: &Paper, definition: &Definition, measured: &CampaignMeasureme
         );
         joined.differences.push(one);
     }
+    joined.series = series::join(&definition.series, measured);
     joined.mistakes.sort_unstable();
     joined.mistakes.dedup();
     joined

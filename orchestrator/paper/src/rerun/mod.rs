@@ -8,11 +8,17 @@ mod definition;
 mod join;
 mod runs;
 mod select;
+mod series;
 mod show;
 
-pub use definition::{Campaign, Definition, FILE, load};
+pub use definition::{
+    Campaign, Definition, FILE, PrintedSwitch, SeriesClaim, SeriesDefinition, load,
+};
 pub use join::{
     Joined, JoinedCell, JoinedDifferences, JoinedTable, SeriesStep, UnmeasuredRow, join,
 };
 pub use runs::CampaignMeasurements;
+pub use series::{
+    JoinedSeries, JudgedClaim, MeasuredSeries, StoredFiles, SwitchRange, switch_ranges, told,
+};
 pub use show::{Tally, sections, tally};

@@ -3,6 +3,7 @@
 use super::{
     definition::{FACTOR_NAMES, Value},
     select::Images,
+    series::{self, MeasuredSeries},
 };
 use cvc_core::ids::PointId;
 use cvc_core::point::Point;
@@ -56,6 +57,8 @@ pub struct CampaignMeasurements {
     pub points: Vec<MeasuredPoint>,
     /// Points that were not run.
     pub left_out: Vec<SkippedPoint>,
+    /// Series of checkpoints, in the order of the campaigns.
+    pub series: Vec<MeasuredSeries>,
 }
 
 /// The factors by which rows are matched.
@@ -77,7 +80,9 @@ impl CampaignMeasurements {
         for run in index.runs()?.into_iter().filter(|run| !run.warmup) {
             of_points.entry(run.point.clone()).or_default().push(run);
         }
+        let mut points = Vec::new();
         for point in index.points()? {
+            points.push((point.id.to_string(), matched_factors(&point.point)));
             let (runs, problem) = runs(index, of_points.remove(&point.id).unwrap_or_default())?;
             self.points.push(MeasuredPoint {
                 campaign: campaign.clone(),
@@ -86,6 +91,7 @@ impl CampaignMeasurements {
                 problem,
             });
         }
+        self.series.extend(series::read(index, &campaign, &points)?);
         self.left_out
             .extend(index.excluded()?.into_iter().map(|e| SkippedPoint {
                 factors: matched_factors(&e.point),

@@ -1,8 +1,12 @@
 //! What was measured of a paper's tables, as sections of a report.
 
-use super::join::{Joined, JoinedCell, JoinedDifferences, JoinedTable};
+use super::{
+    join::{Joined, JoinedCell, JoinedDifferences, JoinedTable},
+    series,
+};
 use crate::paper::{Agreement, Paper, PrintedTable, Reason};
 use cvc_analysis::report::{Block, Cell, Column, Section, Table};
+use cvc_index::error::AnalysisError;
 use indexmap::IndexMap;
 use serde::Serialize;
 
@@ -224,7 +228,14 @@ fn of_differences(joined: &JoinedDifferences) -> Block {
 }
 
 /// What was measured, as sections: the cells of each table, then the differences.
-pub fn sections(paper: &Paper, joined: &Joined, note: Option<&str>) -> Vec<Section> {
+///
+/// # Errors
+/// When a plot cannot be drawn.
+pub fn sections(
+    paper: &Paper,
+    joined: &Joined,
+    note: Option<&str>,
+) -> Result<Vec<Section>, AnalysisError> {
     let mut blocks: Vec<Block> = note
         .map(|text| Block::Text {
             text: text.to_owned(),
@@ -236,26 +247,34 @@ pub fn sections(paper: &Paper, joined: &Joined, note: Option<&str>) -> Vec<Secti
             blocks.extend(of_table(printed, table));
         }
     }
-    let cells = Section {
+    let mut sections = vec![Section {
         id: "measured",
         title: "Measured here".to_owned(),
         blocks,
-    };
+    }];
     let differences: Vec<Block> = joined
         .differences
         .iter()
         .filter(|d| !d.steps.is_empty())
         .map(of_differences)
         .collect();
-    if differences.is_empty() {
-        return vec![cells];
+    let mut of_series = Vec::new();
+    for one in &joined.series {
+        of_series.extend(series::blocks(one)?);
     }
-    vec![
-        cells,
-        Section {
-            id: "differences",
-            title: "Differences between rows".to_owned(),
-            blocks: differences,
-        },
-    ]
+    let further = [
+        ("differences", "Differences between rows", differences),
+        ("series", "Series of checkpoints", of_series),
+    ];
+    for (id, title, blocks) in further {
+        if !blocks.is_empty() {
+            sections.push(Section {
+                id,
+                title: title.to_owned(),
+                blocks,
+            });
+        }
+    }
+    sections.retain(|s| !s.blocks.is_empty());
+    Ok(sections)
 }

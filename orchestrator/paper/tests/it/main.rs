@@ -5,3 +5,4 @@ mod outputs;
 mod paper_files;
 mod papers;
 mod rerun;
+mod series;

@@ -274,7 +274,8 @@ fn misprints_are_read_as_what_was_meant() {
                 .map(|m| m.agreement),
             Some(cell.agreement)
         );
-        let text = serde_json::to_string(&rerun::sections(&paper, &joined, None)).expect("JSON");
+        let text = serde_json::to_string(&rerun::sections(&paper, &joined, None).expect("drawn"))
+            .expect("JSON");
         (cell, step(&joined), text)
     };
     let (cell, difference, text) = with("likely = 49.0\n");
@@ -318,7 +319,7 @@ fn images_of_aggregators_and_of_others_are_distinguished() {
 #[test]
 fn the_sections_show_every_cell_with_the_digits_of_print() {
     let (paper, joined) = join(MEASURED).expect("joined");
-    let sections = rerun::sections(&paper, &joined, Some("a note"));
+    let sections = rerun::sections(&paper, &joined, Some("a note")).expect("drawn");
     assert_eq!(
         sections.iter().map(|s| s.id).collect::<Vec<_>>(),
         ["measured", "differences"]

@@ -1,5 +1,6 @@
 //! Each method at its best interval, with ranges.
 
+use super::{campaign::ZonePairs, packing::CodecAnswer};
 use crate::predict::PredictError;
 use cvc_core::units::duration;
 use cvc_model::delta::{
@@ -24,12 +25,47 @@ pub struct DeltaQuestion {
     pub aim: Aim,
 }
 
+/// What is known of the checkpoints of a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// Pairs of checkpoints.
+    pub pairs: &'a [ChangedPair],
+    /// The same by zone of memory, where that is known.
+    pub zones: &'a [ZonePairs],
+    /// What a codec makes of blocks; none: they are stored as they are.
+    pub codec: Option<&'a CodecAnswer>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Pairs alone.
+    #[must_use]
+    pub fn of(pairs: &'a [ChangedPair]) -> Self {
+        Self {
+            pairs,
+            zones: &[],
+            codec: None,
+        }
+    }
+}
+
+/// What changes in a zone of memory.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ZoneAnswer {
+    /// The zone.
+    pub zone: String,
+    /// Its fitted changed volume.
+    pub volume: ChangedVolume,
+    /// MiB that change in it between two checkpoints of the recommended method.
+    pub changed_mib: f64,
+}
+
 /// A method at its best interval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MethodAnswer {
     /// The run.
     pub run: DeltaRun,
-    /// Expected seconds at this interval if the changed volume is at the ends of its interval, at all distances at once.
+    /// Expected seconds at this interval if the changed volume, and what the codec leaves of it, are at the ends of their intervals, at all distances
+    /// at once.
     pub total_s: Interval,
 }
 
@@ -40,6 +76,10 @@ pub struct DeltaAnswer {
     pub question: DeltaQuestion,
     /// The fitted changed volume.
     pub volume: ChangedVolume,
+    /// The same by zone of memory, where the zones of several pairs are known.
+    pub zones: Vec<ZoneAnswer>,
+    /// The codec; none: blocks as they are.
+    pub codec: Option<CodecAnswer>,
     /// Young's interval for full checkpoints, seconds.
     pub young_full_s: f64,
     /// Daly's.
@@ -67,19 +107,25 @@ impl DeltaAnswer {
 /// A method is better by this part of the time, or it is not worth a word.
 const BETTER: f64 = 1e-3;
 
-/// Answers a question from pairs of checkpoints.
+/// Answers a question from pairs of checkpoints, and what a codec makes of them.
 ///
 /// # Errors
 /// Pairs that no curve can be fitted to; a run that practically never ends.
-pub fn answer(pairs: &[ChangedPair], question: DeltaQuestion) -> Result<DeltaAnswer, PredictError> {
+pub fn answer(
+    evidence: Evidence<'_>,
+    mut question: DeltaQuestion,
+) -> Result<DeltaAnswer, PredictError> {
     let refused = |hint: &'static str| {
         move |e: FitError| PredictError::Model {
             message: e.to_string(),
             hint: hint.into(),
         }
     };
-    let volume = ChangedVolume::fit(pairs)
-        .map_err(refused("give pairs of consecutive checkpoints of one run"))?;
+    let of_pairs = refused("give pairs of consecutive checkpoints of one run");
+    let volume = ChangedVolume::fit(evidence.pairs).map_err(of_pairs)?;
+    if let Some(codec) = evidence.codec {
+        question.costs.packing = codec.packing;
+    }
     let job = DeltaJob {
         app_s: question.app_s,
         mtbf_s: question.mtbf_s,
@@ -98,13 +144,15 @@ pub fn answer(pairs: &[ChangedPair], question: DeltaQuestion) -> Result<DeltaAns
     let mut ends: Vec<[f64; 2]> = Vec::new();
     for best in &found {
         let run = best.run;
-        let at = |end: &dyn Fn(f64) -> f64| {
-            delta_run(run.storing, end, &job, run.checkpoints + 1).map_err(of_job)
+        let at = |end: &dyn Fn(Interval) -> f64| {
+            let mut job = job;
+            if let Some(codec) = evidence.codec {
+                job.costs.packing.delta_ratio = end(codec.delta_ratio);
+            }
+            let changed_mib = |distance| end(volume.interval(distance));
+            delta_run(run.storing, &changed_mib, &job, run.checkpoints + 1).map_err(of_job)
         };
-        let (least, most) = (
-            at(&|distance| volume.interval(distance).low)?,
-            at(&|distance| volume.interval(distance).high)?,
-        );
+        let (least, most) = (at(&|ends| ends.low)?, at(&|ends| ends.high)?);
         ends.push([question.aim.of(&least), question.aim.of(&most)]);
         let (low, high) = (least.total_s, most.total_s);
         // a rule that decides by volumes may decide otherwise at an end
@@ -117,11 +165,23 @@ pub fn answer(pairs: &[ChangedPair], question: DeltaQuestion) -> Result<DeltaAns
         });
     }
     let warnings = warnings(&volume, &methods, &ends);
+    let interval_s = methods.first().map_or(0.0, |m| m.run.interval_s);
+    let mut zones = Vec::new();
+    for of in evidence.zones {
+        let volume = ChangedVolume::fit(&of.pairs).map_err(of_pairs)?;
+        zones.push(ZoneAnswer {
+            zone: of.zone.clone(),
+            changed_mib: volume.curve.at(interval_s),
+            volume,
+        });
+    }
     Ok(DeltaAnswer {
         question,
         young_full_s: found.first().map_or(0.0, |b| b.young_full_s),
         daly_full_s: found.first().map_or(0.0, |b| b.daly_full_s),
         volume,
+        zones,
+        codec: evidence.codec.cloned(),
         methods,
         warnings,
     })

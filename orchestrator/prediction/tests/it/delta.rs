@@ -1,8 +1,10 @@
 //! Which method stores checkpoints, and how often.
 
 use cvc_delta::{Matrix, Method, Threshold};
-use cvc_model::delta::{Aim, DeltaCosts, Prices, Storing, VolumeForm, stored_states};
-use cvc_prediction::delta::{DeltaQuestion, answer, pairs_of, parse_pairs};
+use cvc_model::delta::{Aim, DeltaCosts, Packing, Prices, Storing, VolumeForm, stored_states};
+use cvc_prediction::delta::{
+    DeltaQuestion, Evidence, Packed, PackedState, ZonePairs, answer, pairs_of, parse_pairs,
+};
 use cvc_prediction::predict::PredictError;
 
 const QUESTION: DeltaQuestion = DeltaQuestion {
@@ -15,6 +17,7 @@ const QUESTION: DeltaQuestion = DeltaQuestion {
         restart_s: 5.0,
         read_mib_s: 100.0,
         file_s: 0.01,
+        packing: Packing::NONE,
     },
     prices: Prices {
         dollars_per_hour: 0.0,
@@ -48,7 +51,7 @@ fn states(times: &[f64]) -> Matrix {
 fn states_are_answered_with_each_method_at_its_best_interval() {
     let pairs = pairs_of(&states(&[0.0, 10.0, 30.0, 70.0, 150.0, 310.0])).expect("pairs");
     assert_eq!(pairs.len(), 15);
-    let found = answer(&pairs, QUESTION).expect("an answer");
+    let found = answer(Evidence::of(&pairs), QUESTION).expect("an answer");
     assert_eq!(found.volume.form, VolumeForm::Line);
     assert_eq!(found.methods.len(), 5);
     let totals: Vec<f64> = found.methods.iter().map(|m| m.run.total_s).collect();
@@ -193,7 +196,7 @@ fn real_checkpoints_give_what_the_program_does_back() {
     // it writes at random to the 12,000 pages of a table, in about 25 s to as many as there are, and 7 pages a second to a history
     let table = include_str!("../../../../experiments/delta-pairs.csv");
     let pairs = parse_pairs("delta-pairs.csv".into(), table).expect("a table");
-    let found = answer(&pairs, QUESTION).expect("an answer");
+    let found = answer(Evidence::of(&pairs), QUESTION).expect("an answer");
     // deltas against the first of a run of ten hours, from checkpoints of two minutes
     assert_eq!(
         found.best().expect("the best").run.storing,
@@ -216,4 +219,117 @@ fn real_checkpoints_give_what_the_program_does_back() {
         let error = volume.curve.at(pair.distance_s) / pair.changed_mib - 1.0;
         assert!(error.abs() < 0.15, "{pair:?}: {error}");
     }
+}
+
+/// States that a codec stored: the first in full, of which a quarter is left; of the others the given parts of 100 MiB each. It compresses at 200
+/// MiB/s, and writes at 50 MiB/s.
+fn packed(codec: &str, full_ratio: f64, ratios: &[f64], pack_mib_s: Option<f64>) -> Packed {
+    let state = |is_full, blocks_mib: f64, ratio: f64| PackedState {
+        is_full,
+        blocks_mib,
+        file_mib: ratio * blocks_mib,
+        store_s: Some(ratio * blocks_mib / 50.0 + pack_mib_s.map_or(0.0, |r| blocks_mib / r)),
+    };
+    let later = ratios.iter().map(|ratio| state(false, 100.0, *ratio));
+    Packed {
+        codec: codec.to_owned(),
+        block_bytes: 4096,
+        states: std::iter::once(state(true, 2000.0, full_ratio))
+            .chain(later)
+            .collect(),
+        restore_s: Some(if codec == "none" { 10.0 } else { 14.0 }),
+    }
+}
+
+#[test]
+fn a_codec_is_known_by_the_files_that_it_left() {
+    let plain = packed("none", 1.0, &[1.0; 4], None);
+    let found = packed("zstd", 0.25, &[0.4, 0.42, 0.38, 0.4], Some(200.0))
+        .answer(Some(&plain))
+        .expect("an answer");
+    assert!((found.packing.full_ratio - 0.25).abs() < 1e-9);
+    assert!((found.packing.delta_ratio - 0.4).abs() < 1e-9);
+    let rate = found.packing.pack_mib_s.expect("a rate");
+    assert!((rate - 200.0).abs() < 1e-6, "{rate}");
+    // 4 s more than without for a state of 2000 MiB
+    assert!((found.packing.unpack_mib_s.expect("a rate") - 500.0).abs() < 1e-6);
+    assert!(found.delta_ratio.low < 0.4 && found.delta_ratio.high > 0.4);
+    let error = found.left_out_pct.expect("an error");
+    assert!((2.0..5.0).contains(&error), "{error}");
+    // blocks as they are take no time to compress
+    let none = plain.answer(None).expect("an answer");
+    assert_eq!(none.packing.pack_mib_s, None);
+    // one delta alone says nothing of the scatter, none nothing at all
+    let one = packed("zstd", 0.25, &[0.4], Some(200.0));
+    let one = one.answer(Some(&plain)).expect("an answer");
+    assert!(one.delta_ratio.high >= 2.0 * 0.4 - 1e-9 && one.left_out_pct.is_none());
+    assert!(
+        packed("zstd", 0.25, &[], Some(200.0))
+            .answer(None)
+            .is_none()
+    );
+}
+
+#[test]
+fn intervals_of_what_a_codec_leaves_hold_in_simulated_series() {
+    use rand_chacha::{
+        ChaCha8Rng,
+        rand_core::{Rng, SeedableRng},
+    };
+    let mut random = ChaCha8Rng::seed_from_u64(20_120_801);
+    let mut uniform = move || ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    for count in [3, 4, 8] {
+        const RUNS: usize = 2000;
+        let mut hits = 0;
+        for _ in 0..RUNS {
+            let ratios: Vec<f64> = (0..count)
+                .map(|_| {
+                    let normal =
+                        (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
+                    0.4 + 0.04 * normal
+                })
+                .collect();
+            let found = packed("zstd", 0.25, &ratios, None).answer(None);
+            let range = found.expect("an answer").delta_ratio;
+            hits += usize::from((range.low..=range.high).contains(&0.4));
+        }
+        let share = hits as f64 / RUNS as f64;
+        assert!((0.93..=0.985).contains(&share), "{count}: {share}");
+    }
+}
+
+#[test]
+fn a_codec_makes_checkpoints_smaller_and_the_range_wider() {
+    let pairs = pairs_of(&states(&[0.0, 10.0, 30.0, 70.0, 150.0, 310.0])).expect("pairs");
+    let plain = answer(Evidence::of(&pairs), QUESTION).expect("an answer");
+    let none = packed("none", 1.0, &[1.0; 4], None);
+    let codec = packed("zstd", 0.25, &[0.4, 0.5, 0.3, 0.4], Some(2000.0));
+    let codec = codec.answer(Some(&none)).expect("a codec");
+    let zones = [ZonePairs {
+        zone: "DTAPP".into(),
+        pairs: pairs.clone(),
+    }];
+    let evidence = Evidence {
+        pairs: &pairs,
+        zones: &zones,
+        codec: Some(&codec),
+    };
+    let found = answer(evidence, QUESTION).expect("an answer");
+    let (with, without) = (
+        found.best().expect("the best"),
+        plain.best().expect("the best"),
+    );
+    assert!(with.run.total_s < without.run.total_s);
+    let full = (
+        found.method("full").expect("full"),
+        plain.method("full").expect("full"),
+    );
+    assert!((full.0.run.ckpt_mib / full.1.run.ckpt_mib - 0.25).abs() < 1e-9);
+    // all that changed is of the one zone
+    let expected = found.volume.curve.at(with.run.interval_s);
+    assert!((found.zones[0].changed_mib - expected).abs() < 1e-9);
+    let wide = |m: &cvc_prediction::delta::MethodAnswer| {
+        (m.total_s.high - m.total_s.low) / (m.run.total_s - QUESTION.app_s)
+    };
+    assert!(wide(with) > 0.0);
 }

@@ -90,6 +90,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "cvc-paper",
         &[
             "cvc-core",
+            "cvc-delta",
             "cvc-model",
             "cvc-index",
             "cvc-prediction",

@@ -1,20 +1,18 @@
 //! `cvc predict --delta`: by which method to store checkpoints, and how often.
 
+use super::delta_input::read;
 use crate::{
     args::{Least, PredictArgs},
     display::duration,
     exit_status::ExitStatus,
     failure::Failure,
-    output::{bar, shown_as},
+    output::shown_as,
     text::{paragraph, table},
 };
 use camino::Utf8PathBuf;
-use cvc_core::units::{ByteSize, counted};
-use cvc_delta::{Addressing, BlockSize, DeltaError, DeltaErrorKind, Matrix};
-use cvc_model::delta::{Aim, ChangedPair, DeltaCosts, Prices, Storing, VolumeForm};
-use cvc_prediction::delta::{
-    DeltaAnswer, DeltaQuestion, MethodAnswer, answer, pairs_from_csv, pairs_of,
-};
+use cvc_core::units::counted;
+use cvc_model::delta::{Aim, ChangedVolume, DeltaCosts, Packing, Prices, Storing, VolumeForm};
+use cvc_prediction::delta::{DeltaAnswer, DeltaQuestion, Evidence, MethodAnswer, answer};
 use serde::Serialize;
 use std::io::Write;
 
@@ -26,6 +24,8 @@ struct DeltaOutput<'a> {
     block_bytes: Option<u64>,
     /// What other sizes of blocks lose, as parts of the expected time.
     blocks: Vec<BlockLoss>,
+    /// What codecs lose, by size of blocks.
+    codecs: Vec<CodecLoss>,
     #[serde(flatten)]
     answer: &'a DeltaAnswer,
 }
@@ -36,7 +36,17 @@ struct BlockLoss {
     lost: f64,
 }
 
-pub fn predict_delta(args: &PredictArgs) -> Result<ExitStatus, Failure> {
+/// What the best method with a codec loses, as a part of the expected time.
+#[derive(Clone, Serialize)]
+struct CodecLoss {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    codec: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_bytes: Option<u64>,
+    lost: f64,
+}
+
+pub fn predict_delta(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<ExitStatus, Failure> {
     let stored = &args.stored;
     let (Some(app_s), Some(mtbf_s), Some(write_mib_s)) =
         (args.app_time, args.mtbf, stored.bandwidth)
@@ -56,6 +66,7 @@ pub fn predict_delta(args: &PredictArgs) -> Result<ExitStatus, Failure> {
             restart_s: args.restart_time.unwrap_or(stored.start_time),
             read_mib_s: stored.read_bandwidth.unwrap_or(write_mib_s),
             file_s: stored.file_time,
+            packing: Packing::NONE,
         },
         prices: Prices {
             dollars_per_hour: stored.dollars_per_hour.unwrap_or(0.0),
@@ -76,108 +87,74 @@ pub fn predict_delta(args: &PredictArgs) -> Result<ExitStatus, Failure> {
         ));
     }
     let mut answers: Vec<(Option<u64>, DeltaAnswer)> = Vec::new();
-    for (block_bytes, pairs) in pairs(args)? {
-        answers.push((block_bytes, answer(&pairs, question)?));
+    for input in read(args, states)? {
+        let codecs = input.codecs.iter().map(Some);
+        let plain = input.codecs.is_empty().then_some(None);
+        for codec in codecs.chain(plain) {
+            let evidence = Evidence {
+                pairs: &input.pairs,
+                zones: &input.zones,
+                codec,
+            };
+            answers.push((input.block_bytes, answer(evidence, question)?));
+        }
     }
     let value = |a: &DeltaAnswer| {
         a.best()
             .map_or(f64::INFINITY, |best| question.aim.of(&best.run))
     };
-    let blocks: Vec<BlockLoss> = answers
-        .iter()
-        .filter_map(|(block, a)| {
-            Some(BlockLoss {
-                block_bytes: (*block)?,
-                lost: a.best()?.run.lost,
-            })
-        })
-        .collect();
-    // of sizes that are alike, the larger: fewer hashes
+    // of sizes that are alike, the larger: fewer hashes; of codecs, the one that was named first
+    let tried = losses(&answers);
     answers.sort_by(|a, b| value(&a.1).total_cmp(&value(&b.1)).then(b.0.cmp(&a.0)));
     let Some((block_bytes, best)) = answers.first() else {
         return Err(usage("no states".into(), None));
     };
+    let mut blocks: Vec<BlockLoss> = Vec::new();
+    for (block, lost) in tried.iter().filter_map(|t| Some((t.block_bytes?, t.lost))) {
+        match blocks.iter_mut().find(|b| b.block_bytes == block) {
+            Some(known) => known.lost = known.lost.min(lost),
+            None => blocks.push(BlockLoss {
+                block_bytes: block,
+                lost,
+            }),
+        }
+    }
+    let codecs: Vec<CodecLoss> = tried.into_iter().filter(|t| t.codec.is_some()).collect();
     let mut out = std::io::BufWriter::new(shown_as(args.json));
     if args.json {
         let output = DeltaOutput {
             schema: 1,
             block_bytes: *block_bytes,
             blocks,
+            codecs,
             answer: best,
         };
         serde_json::to_writer_pretty(&mut out, &output).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
-        show(&mut out, best, *block_bytes, &blocks)?;
+        show(&mut out, best, *block_bytes, &blocks, &codecs)?;
     }
     out.flush()?;
     Ok(ExitStatus::Done)
 }
 
-fn usage(message: String, hint: Option<&str>) -> Failure {
+/// What is lost with the best method of each size of blocks and codec.
+fn losses(answers: &[(Option<u64>, DeltaAnswer)]) -> Vec<CodecLoss> {
+    let of = |(block_bytes, a): &(Option<u64>, DeltaAnswer)| {
+        Some(CodecLoss {
+            codec: a.codec.as_ref().map(|c| c.codec.clone()),
+            block_bytes: *block_bytes,
+            lost: a.best()?.run.lost,
+        })
+    };
+    answers.iter().filter_map(of).collect()
+}
+
+pub(super) fn usage(message: String, hint: Option<&str>) -> Failure {
     Failure::Other {
         status: ExitStatus::Usage,
         message,
         hint: hint.map(str::to_owned),
-    }
-}
-
-/// The pairs for each size of blocks.
-fn pairs(args: &PredictArgs) -> Result<Vec<(Option<u64>, Vec<ChangedPair>)>, Failure> {
-    let stored = &args.stored;
-    let is_table = |path: &Utf8PathBuf| path.extension() == Some("csv");
-    if let Some(path) = stored.delta.iter().find(|p| is_table(p)) {
-        if stored.delta.len() > 1 {
-            return Err(usage(
-                format!("{path}: a table of pairs beside other states"),
-                Some("give one table, or directories of checkpoints"),
-            ));
-        }
-        if !stored.block.is_empty() {
-            return Err(usage(
-                format!("{path}: --block: a table is of one size of blocks"),
-                Some("give the directories of the checkpoints"),
-            ));
-        }
-        return Ok(vec![(None, pairs_from_csv(path)?)]);
-    }
-    if stored.delta.len() < 2 {
-        return Err(usage(
-            "--delta: one state only: what changes between checkpoints needs two of a run".into(),
-            Some("name the directories of consecutive checkpoints, the oldest first"),
-        ));
-    }
-    let mut sizes = stored.block.clone();
-    if sizes.is_empty() {
-        sizes.push(ByteSize(BlockSize::PAGE.bytes()));
-    }
-    sizes.sort_unstable();
-    sizes.dedup();
-    let mut all = Vec::new();
-    for size in sizes {
-        let block = BlockSize::new(size.0).map_err(|kind: DeltaErrorKind| {
-            usage(
-                format!("--block: {kind}"),
-                Some("a page, 4KiB, is the smallest that can differ"),
-            )
-        })?;
-        let progress = bar();
-        progress.set_message("reading states");
-        let states = Matrix::read(&stored.delta, Addressing::Address, block, &|bytes| {
-            progress.advance(bytes);
-        })
-        .map_err(unreadable)?;
-        progress.finish_and_clear();
-        all.push((Some(block.bytes()), pairs_of(&states)?));
-    }
-    Ok(all)
-}
-
-fn unreadable(error: DeltaError) -> Failure {
-    Failure::Other {
-        status: ExitStatus::Unreadable,
-        hint: error.hint().map(str::to_owned),
-        message: error.to_string(),
     }
 }
 
@@ -204,15 +181,11 @@ fn volume(mib: f64) -> String {
     }
 }
 
-/// A method with its settings.
-fn name(storing: Storing) -> String {
-    match storing {
-        Storing::Full | Storing::Incremental | Storing::Differential => storing.name().to_owned(),
-        Storing::Adca { ratio } => format!("ADCA, ratio {ratio}"),
-        Storing::Bounded { ratio, files } if ratio < 1.0 => {
-            format!("bounded to {files} files")
-        }
-        Storing::Bounded { ratio, files } => format!("bounded to {files} files, ratio {ratio}"),
+/// A method with its settings, and the codec.
+fn name(storing: Storing, answer: &DeltaAnswer) -> String {
+    match &answer.codec {
+        Some(codec) if codec.codec != "none" => format!("{} with {}", storing.words(), codec.codec),
+        Some(_) | None => storing.words(),
     }
 }
 
@@ -240,21 +213,22 @@ fn sentence(answer: &DeltaAnswer) -> String {
         answer.methods.get(1),
     ) {
         (Storing::Full, _, Some(next)) => format!(
-            "full checkpoints, every {}: {lost} of the time is lost, {} with {}",
+            "{}, every {}: {lost} of the time is lost, {} with {}",
+            name(Storing::Full, answer).replacen("full", "full checkpoints", 1),
             every(best),
             percent(next.run.lost),
-            name(next.run.storing)
+            next.run.storing.words()
         ),
         (storing, Some(full), _) => format!(
             "{}, every {}: {lost} of the time is lost instead of {} {}",
-            name(storing),
+            name(storing, answer),
             every(best),
             percent(full.run.lost),
             other(full)
         ),
         (storing, None, _) => format!(
             "{}, every {}: {lost} of the time is lost",
-            name(storing),
+            name(storing, answer),
             every(best)
         ),
     }
@@ -265,6 +239,7 @@ fn show(
     answer: &DeltaAnswer,
     block_bytes: Option<u64>,
     blocks: &[BlockLoss],
+    codecs: &[CodecLoss],
 ) -> std::io::Result<()> {
     let line = |out: &mut dyn Write, text: &str| writeln!(out, "{}", paragraph("", text));
     line(out, &sentence(answer))?;
@@ -321,7 +296,7 @@ fn show(
         for method in &answer.methods {
             let text = format!(
                 "{}: ${:.2} for machines, ${:.2} a month for all {}",
-                name(method.run.storing),
+                method.run.storing.words(),
                 method.run.run_dollars,
                 method.run.dollars_per_month,
                 counted(method.run.checkpoints, "checkpoint")
@@ -340,6 +315,8 @@ fn show(
             .collect();
         line(out, &format!("lost by size of blocks: {}", lost.join(", ")))?;
     }
+    show_zones(out, answer)?;
+    show_codecs(out, answer, codecs)?;
     line(
         out,
         &format!(
@@ -368,6 +345,67 @@ fn show(
     Ok(())
 }
 
+/// What changes in each zone, its curve, and how much of the whole it is.
+fn show_zones(out: &mut impl Write, answer: &DeltaAnswer) -> std::io::Result<()> {
+    let all: f64 = answer.zones.iter().map(|z| z.changed_mib).sum();
+    for zone in answer.zones.iter().filter(|z| z.changed_mib > 0.0) {
+        let text = format!(
+            "in zone {}: {}; {} of what changes between two of these checkpoints",
+            zone.zone,
+            formula(&zone.volume),
+            percent(zone.changed_mib / all)
+        );
+        writeln!(out, "{}", paragraph("", &text))?;
+    }
+    Ok(())
+}
+
+/// What the codec makes of blocks, and what the others would lose.
+fn show_codecs(
+    out: &mut impl Write,
+    answer: &DeltaAnswer,
+    codecs: &[CodecLoss],
+) -> std::io::Result<()> {
+    let Some(found) = &answer.codec else {
+        return Ok(());
+    };
+    let packing = found.packing;
+    let rate = |rate: Option<f64>, what: &str| {
+        rate.map_or_else(String::new, |r| format!(", {what} at {}/s", volume(r)))
+    };
+    let left_out = found.left_out_pct.map_or_else(String::new, |pct| {
+        format!("; a file that was left out is told with an error of {pct:.1} %")
+    });
+    let text = format!(
+        "codec {}: leaves {} of a state in full and {} of blocks that changed ({} to {}, from {}){}{}{left_out}",
+        found.codec,
+        percent(packing.full_ratio),
+        percent(packing.delta_ratio),
+        percent(found.delta_ratio.low),
+        percent(found.delta_ratio.high),
+        counted(found.states, "file"),
+        rate(packing.pack_mib_s, "compresses"),
+        rate(packing.unpack_mib_s, "uncompresses")
+    );
+    writeln!(out, "{}", paragraph("", &text))?;
+    if codecs.len() > 1 {
+        let each = codecs.iter().filter_map(|c| {
+            let block = c
+                .block_bytes
+                .map_or_else(String::new, |b| format!(", {} KiB", b >> 10));
+            Some(format!(
+                "{} with {}{block}",
+                percent(c.lost),
+                c.codec.as_ref()?
+            ))
+        });
+        let each: Vec<String> = each.collect();
+        let text = format!("lost by codec: {}", each.join("; "));
+        writeln!(out, "{}", paragraph("", &text))?;
+    }
+    Ok(())
+}
+
 fn milliseconds(seconds: f64) -> String {
     if seconds < 1.0 {
         format!("{:.0} ms", 1000.0 * seconds)
@@ -376,24 +414,29 @@ fn milliseconds(seconds: f64) -> String {
     }
 }
 
-/// The fitted curve in a sentence.
-fn fitted(answer: &DeltaAnswer, block_bytes: Option<u64>) -> String {
-    let found = &answer.volume;
+/// A fitted curve.
+fn formula(found: &ChangedVolume) -> String {
     let curve = &found.curve;
     let repeated = volume(curve.repeated_mib);
     let growth = format!("{:.3} MiB/s · τ", curve.rate_mib_s);
     let part = format!("(1 − e^(−τ/{}))", duration(curve.time_s));
-    let formula = match found.form {
+    match found.form {
         VolumeForm::Constant => repeated,
         VolumeForm::Proportional => growth,
         VolumeForm::Line => format!("{repeated} + {growth}"),
         VolumeForm::Saturating => format!("{repeated} · {part}"),
         VolumeForm::Complete => format!("{repeated} · {part} + {growth}"),
-    };
+    }
+}
+
+/// The fitted curve in a sentence.
+fn fitted(answer: &DeltaAnswer, block_bytes: Option<u64>) -> String {
+    let found = &answer.volume;
     let block = block_bytes.map_or_else(String::new, |b| format!(", blocks of {} KiB", b >> 10));
     format!(
-        "changed between two checkpoints τ apart: {formula}, of {} (from {} of {}, {} to {} apart{block})",
-        volume(curve.full_mib),
+        "changed between two checkpoints τ apart: {}, of {} (from {} of {}, {} to {} apart{block})",
+        formula(found),
+        volume(found.curve.full_mib),
         counted(found.pairs, "pair"),
         counted(found.checkpoints, "checkpoint"),
         duration(found.shortest_s),

@@ -1,6 +1,7 @@
 //! `cvc predict`
 
 mod delta;
+mod delta_input;
 mod output;
 mod show;
 
@@ -20,8 +21,8 @@ use std::io::Write;
 const MOST_TRIED: u32 = 256;
 
 pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
-    if !args.stored.delta.is_empty() {
-        return delta::predict_delta(args);
+    if let Some(states) = &args.stored.delta {
+        return delta::predict_delta(args, states);
     }
     let mut observations = Vec::new();
     let (mut warnings, mut origins): (Vec<String>, Vec<Utf8PathBuf>) = (Vec::new(), Vec::new());

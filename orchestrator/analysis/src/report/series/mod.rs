@@ -1,0 +1,245 @@
+//! What the checkpoints of a series have in common: what methods that store only differences would store of them.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `mod.rs` | volumes before compression, and how values are drawn over the numbers of checkpoints |
+//! | `files.rs` | stored files: sizes and times by method, codec and size of blocks |
+//! | `zones.rs` | what changed by zone of memory |
+//! | `recommended.rs` | the method and interval that the series speaks for |
+
+mod files;
+mod recommended;
+mod zones;
+
+use super::{
+    format::Style,
+    layout::{self, PlannedPlot},
+    model::{Block, Cell, Column, Plot, Section, Table},
+    plot::{self, Categories, Marks, Panel, Whisker},
+    summary,
+};
+use crate::results::data::Data;
+use cvc_core::record::names;
+use cvc_index::{Index, SeriesVolume, error::AnalysisError};
+
+/// The methods that are drawn, as records and people name them, in the order of tables.
+const METHODS: [(&str, &str); 4] = [
+    ("full", "full"),
+    ("incremental", "incremental"),
+    ("differential", "differential"),
+    ("adca", "ADCA"),
+];
+/// The method that is only in the table.
+const BOUNDED: (&str, &str) = ("bounded", "at most 3 files");
+/// Most numbers of checkpoints along an axis, beyond which only some are written.
+const MOST_TICKS: usize = 12;
+
+pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisError> {
+    let volumes = index.series_volumes()?;
+    let mut blocks = Vec::new();
+    if !volumes.is_empty() {
+        let advised = recommended::advised(data, index)?;
+        blocks.extend(recommended::sentences(data, &advised));
+        let stored = files::Files::read(index)?;
+        let zones = index.series_zone_volumes()?;
+        let mut planned = plots(data, &volumes);
+        planned.extend(stored.plots(data));
+        planned.extend(zones::plots(data, &zones));
+        layout::add(&mut blocks, planned)?;
+        blocks.push(Block::Table(table(data)));
+        blocks.extend(stored.table(data).map(Block::Table));
+        blocks.extend(recommended::table(data, &advised).map(Block::Table));
+    }
+    Ok(Section {
+        id: "series",
+        title: "What checkpoints have in common".to_owned(),
+        blocks,
+    })
+}
+
+/// What a method stores of each checkpoint of a point, from the second on: the first is stored in full by all of them.
+fn after_first(volumes: &[SeriesVolume], point: &str, method: &str) -> Vec<Option<f64>> {
+    let of = volumes
+        .iter()
+        .filter(|v| v.point == point && v.method == method && v.ckpt > 1);
+    let found: Vec<(u32, f64)> = of.map(|v| (v.ckpt, v.bytes)).collect();
+    by_checkpoint(2, &found)
+}
+
+/// Puts values in the order of their checkpoints, of which the first is number `first`; a checkpoint without a value leaves a gap.
+fn by_checkpoint(first: u32, found: &[(u32, f64)]) -> Vec<Option<f64>> {
+    let last = found.iter().map(|(ckpt, _)| *ckpt).max().unwrap_or(0);
+    (first..=last)
+        .map(|ckpt| found.iter().find(|(c, _)| *c == ckpt).map(|(_, v)| *v))
+        .collect()
+}
+
+/// What is drawn over the numbers of checkpoints.
+struct OverCheckpoints<'a> {
+    id: String,
+    caption: String,
+    /// Title of the axis of values, without the unit.
+    axis: &'a str,
+    unit: &'a str,
+    legend: Vec<String>,
+    /// Number of the first checkpoint that is drawn.
+    first: u32,
+    /// Whether values are pieces of a whole, instead of lines.
+    is_stacked: bool,
+    /// For each point and name of the legend the values by checkpoint.
+    points: Vec<(usize, Vec<Vec<Option<f64>>>)>,
+}
+
+impl OverCheckpoints<'_> {
+    fn draw(self, data: &Data, title: String) -> Result<Plot, AnalysisError> {
+        let Self {
+            id,
+            mut caption,
+            axis,
+            unit,
+            legend,
+            first,
+            is_stacked,
+            points,
+        } = self;
+        let all = points.iter().flat_map(|(_, of)| of.iter().flatten());
+        let style = Style::for_values(all.copied().flatten().collect(), Some(unit));
+        let varying = data.varying();
+        let panel = |(scale, (p, of)): (usize, (usize, Vec<Vec<Option<f64>>>))| {
+            let count = of.iter().map(Vec::len).max().unwrap_or(0);
+            let every = count.div_ceil(MOST_TICKS).max(1);
+            let tick = |i: usize| {
+                let is_written = i.is_multiple_of(every);
+                let number = i + first as usize;
+                is_written.then(|| number.to_string()).unwrap_or_default()
+            };
+            let shown = |value: f64| value / style.divisor();
+            let marks = if is_stacked {
+                let bar = |i: usize| {
+                    let pieces = of.iter().map(|values| values.get(i).copied().flatten());
+                    let pieces: Vec<Option<f64>> = pieces.collect();
+                    let is_there = pieces.iter().any(Option::is_some);
+                    let pieces = pieces.into_iter().map(|v| shown(v.unwrap_or(0.0)));
+                    is_there.then(|| (pieces.collect(), None))
+                };
+                Marks::Stacked((0..count).map(bar).collect())
+            } else {
+                let line = |values: Vec<Option<f64>>| -> Vec<Option<Whisker>> {
+                    let shown = values.into_iter().map(|v| v.map(shown));
+                    shown.map(|v| v.map(|v| (v, v, v))).collect()
+                };
+                Marks::Lines(of.into_iter().map(line).collect())
+            };
+            Panel {
+                title: data.label(p, &varying),
+                x: Categories {
+                    title: "checkpoint".to_owned(),
+                    names: (0..count).map(tick).collect(),
+                },
+                scale,
+                marks,
+            }
+        };
+        let panels: Vec<Panel> = points.into_iter().enumerate().map(panel).collect();
+        let panels = layout::cut(panels, &mut caption);
+        let unit = style.unit.clone().unwrap_or_default();
+        let drawing = plot::panels(&id, &format!("{axis}, {unit}"), &legend, &panels)?;
+        Ok(Plot {
+            width: drawing.width,
+            keys: drawing.keys,
+            panels: drawing.panels,
+            id,
+            title,
+            caption,
+        })
+    }
+}
+
+/// Plans one plot for each application.
+fn plots<'a>(data: &'a Data, volumes: &'a [SeriesVolume]) -> Vec<PlannedPlot<'a>> {
+    let drawable = |p: usize| {
+        let id = data.points[p].id.as_str();
+        volumes.iter().any(|v| v.point == id && v.ckpt > 1)
+    };
+    let plan = |sheet: layout::Sheet<'a>| {
+        let title = format!("Volume of each checkpoint: {}", sheet.title);
+        let of = |p: usize| {
+            let point = data.points[p].id.as_str();
+            let lines = METHODS.map(|(method, _)| after_first(volumes, point, method));
+            (p, lines.to_vec())
+        };
+        let drawn = OverCheckpoints {
+            id: format!("series-{}", sheet.id),
+            caption: "What each method stores of a checkpoint, uncompressed: blocks (pages) that differ from those of the checkpoint that it is \
+                      stored against, at the same address of the same process. Full: all blocks. Incremental: since the checkpoint before. \
+                      Differential: since the first. ADCA: since a base that moves when more than twice as much differs from it as from the \
+                      checkpoint before. The first checkpoint is stored in full by all and not drawn. Mean of the repeats; lower is better."
+                .to_owned(),
+            axis: "stored",
+            unit: "bytes",
+            legend: METHODS.iter().map(|(_, name)| (*name).to_owned()).collect(),
+            first: 2,
+            is_stacked: false,
+            points: sheet.points().map(of).collect(),
+        };
+        PlannedPlot::new(title, move |title| drawn.draw(data, title))
+    };
+    layout::sheets(data, drawable)
+        .into_iter()
+        .map(plan)
+        .collect()
+}
+
+/// Makes the table of what each method stores in all, a row for each point.
+fn table(data: &Data) -> Table {
+    let methods = || METHODS.iter().chain([&BOUNDED]);
+    let total = |method: &str| format!("{}_{method}", names::SERIES_TOTAL_BYTES);
+    let files = |method: &str| format!("{}_{method}", names::SERIES_RESTORE_FILES);
+    let mut columns = summary::point_columns(data);
+    columns.push(Column::plain("n", "n"));
+    columns.push(Column::plain("checkpoints", "checkpoints"));
+    columns.push(Column::of(names::SERIES_HASH_S, "time to hash one", "s"));
+    columns.push(Column::of(
+        names::SERIES_CHANGED_BYTES,
+        "changed since the one before",
+        "bytes",
+    ));
+    columns.extend(methods().map(|(method, name)| Column::of(&total(method), name, "bytes")));
+    columns.extend(methods().skip(1).map(|(method, name)| {
+        Column::of(
+            &format!("series_{method}_of_full_pct"),
+            &format!("{name}, of full"),
+            "%",
+        )
+    }));
+    columns.extend(methods().skip(1).map(|(method, name)| {
+        Column::plain(&files(method), &format!("{name}, files to restore")).data_only()
+    }));
+    let caption = "What each method stores of all checkpoints of a run together, uncompressed and without headers; mean over repeats. ADCA takes a new \
+                   base when more than twice as much differs from it as from the checkpoint before; the last method does so too, but needs at most \
+                   three files to restore any of them.";
+    let mut table = Table::new("series", "Series of checkpoints", caption, columns);
+    for (i, p) in data.points.iter().enumerate() {
+        let Some(full) = p.summaries.get(&total("full")) else {
+            continue;
+        };
+        let mut row = summary::point_cells(data, i);
+        row.push(Cell::count(p.counted(&data.runs)));
+        let mean = |quantity: &str| p.summaries.get(quantity).map(|s| s.mean);
+        row.push(Cell::number(mean(names::SERIES_CHECKPOINTS)));
+        row.push(Cell::measured(p.summaries.get(names::SERIES_HASH_S)));
+        row.push(Cell::measured(p.summaries.get(names::SERIES_CHANGED_BYTES)));
+        row.extend(methods().map(|(method, _)| Cell::measured(p.summaries.get(&total(method)))));
+        row.extend(methods().skip(1).map(|(method, _)| {
+            let share = mean(&total(method)).filter(|_| full.mean > 0.0);
+            Cell::number(share.map(|bytes| bytes / full.mean * 100.0))
+        }));
+        row.extend(
+            methods()
+                .skip(1)
+                .map(|(method, _)| Cell::number(mean(&files(method)))),
+        );
+        table.rows.push(row);
+    }
+    table
+}

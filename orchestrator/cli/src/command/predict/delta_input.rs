@@ -1,0 +1,359 @@
+//! What `cvc predict --delta` is told of: a table of pairs, directories of checkpoints, or a campaign that took series.
+
+use super::delta::usage;
+use crate::{
+    args::{CodecName, PredictArgs},
+    exit_status::ExitStatus,
+    failure::Failure,
+    output::bar,
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::units::ByteSize;
+use cvc_delta::{
+    BlockSize, Codec, DeltaError, DeltaErrorKind, Matrix, Method, Parts, Series, SeriesOptions,
+    Signature, Source, changed_by_part, changed_bytes, sign_with_parts,
+};
+use cvc_model::delta::ChangedPair;
+use cvc_prediction::{
+    delta::{
+        CodecAnswer, Packed, PackedState, ZonePairs, packed_of, pairs_from_csv, pairs_of, series_of,
+    },
+    holdout::rebuild_index,
+};
+use cvc_session::campaigns::campaign_dir;
+use std::time::Instant;
+
+/// What is known for one size of blocks.
+pub struct Input {
+    /// Bytes of a block; none for a table of pairs.
+    pub block_bytes: Option<u64>,
+    /// All pairs.
+    pub pairs: Vec<ChangedPair>,
+    /// The same by zone.
+    pub zones: Vec<ZonePairs>,
+    /// Codecs; none: blocks as they are.
+    pub codecs: Vec<CodecAnswer>,
+}
+
+/// Most states that are stored to measure a codec.
+const SAMPLE: usize = 4;
+const MIB: f64 = (1u64 << 20) as f64;
+
+/// Reads what was named, for each size of blocks.
+pub fn read(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, Failure> {
+    let stored = &args.stored;
+    if !args.from.is_empty() {
+        if let Some(state) = states.first() {
+            return Err(usage(
+                format!("{state}: states beside --from"),
+                Some("give the states of a run, or the campaign that took them"),
+            ));
+        }
+        let [campaign] = args.from.as_slice() else {
+            return Err(usage(
+                "--delta --from: several campaigns".into(),
+                Some("give the one whose series counts"),
+            ));
+        };
+        if !stored.block.is_empty() {
+            return Err(usage(
+                "--block: a campaign has the sizes of blocks that it recorded".into(),
+                Some("leave it out; all are tried"),
+            ));
+        }
+        return of_campaign(args, campaign);
+    }
+    let is_table = |path: &Utf8PathBuf| path.extension() == Some("csv");
+    if let Some(path) = states.iter().find(|p| is_table(p)) {
+        if states.len() > 1 {
+            return Err(usage(
+                format!("{path}: a table of pairs beside other states"),
+                Some("give one table, or directories of checkpoints"),
+            ));
+        }
+        if !stored.block.is_empty() {
+            return Err(usage(
+                format!("{path}: --block: a table is of one size of blocks"),
+                Some("give the directories of the checkpoints"),
+            ));
+        }
+        if !stored.codec.is_empty() {
+            return Err(usage(
+                format!("{path}: --codec: a table says nothing of codecs"),
+                Some("give the directories of the checkpoints, or a campaign with --from"),
+            ));
+        }
+        return Ok(vec![Input {
+            block_bytes: None,
+            pairs: pairs_from_csv(path)?,
+            zones: Vec::new(),
+            codecs: Vec::new(),
+        }]);
+    }
+    of_states(args, states)
+}
+
+fn of_states(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, Failure> {
+    if states.len() < 2 {
+        let message = if states.is_empty() {
+            "--delta: no state"
+        } else {
+            "--delta: one state only: what changes between checkpoints needs two of a run"
+        };
+        return Err(usage(
+            message.into(),
+            Some(
+                "name the directories of consecutive checkpoints, the oldest first, or a campaign with --from",
+            ),
+        ));
+    }
+    let mut sizes = args.stored.block.clone();
+    if sizes.is_empty() {
+        sizes.push(ByteSize(BlockSize::PAGE.bytes()));
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut all = Vec::new();
+    for size in sizes {
+        let block = BlockSize::new(size.0).map_err(|kind: DeltaErrorKind| {
+            usage(
+                format!("--block: {kind}"),
+                Some("a page, 4KiB, is the smallest that can differ"),
+            )
+        })?;
+        let (matrix, zones) = compare(states, block).map_err(unreadable)?;
+        let pairs = pairs_of(&matrix)?;
+        all.push(Input {
+            block_bytes: Some(block.bytes()),
+            zones: zone_pairs(&matrix, &zones),
+            codecs: measure(args, states, block)?,
+            pairs,
+        });
+    }
+    Ok(all)
+}
+
+/// Bytes that changed in a zone, by the newer and the older of two states.
+type ZoneChanges = Vec<(&'static str, usize, usize, u64)>;
+
+/// Reads states, and compares each with all before it.
+fn compare(states: &[Utf8PathBuf], block: BlockSize) -> Result<(Matrix, ZoneChanges), DeltaError> {
+    let progress = bar();
+    progress.set_message("reading states");
+    let mut signed: Vec<(Signature, Parts)> = Vec::new();
+    let (mut taken_s, mut bytes, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+    let mut zones = ZoneChanges::new();
+    for (newer, state) in states.iter().enumerate() {
+        let source = Source::list(state.as_ref())?;
+        let (signature, parts) = sign_with_parts(&source, block, &|bytes| progress.advance(bytes))?;
+        taken_s.push(source.taken_s);
+        bytes.push(signature.bytes());
+        let row = signed.iter().map(|(old, _)| changed_bytes(&signature, old));
+        changed.push(row.collect());
+        for (older, (old, _)) in signed.iter().enumerate() {
+            for (part, bytes) in changed_by_part(&signature, &parts, old) {
+                zones.push((part.zone().as_str(), newer, older, bytes));
+            }
+        }
+        signed.push((signature, parts));
+    }
+    progress.finish_and_clear();
+    Ok((Matrix::new(taken_s, bytes, changed), zones))
+}
+
+/// The pairs of each zone in which something changed; a pair without a change in it is one of 0.
+fn zone_pairs(matrix: &Matrix, changes: &ZoneChanges) -> Vec<ZonePairs> {
+    let mut names: Vec<&str> = changes.iter().map(|(zone, ..)| *zone).collect();
+    names.sort_unstable();
+    names.dedup();
+    let of = |zone: &str| {
+        let pairs = (1..matrix.len()).flat_map(|newer| (0..newer).map(move |older| (newer, older)));
+        let pair = |(newer, older): (usize, usize)| {
+            let bytes = changes
+                .iter()
+                .filter(|(z, n, o, _)| (*z, *n, *o) == (zone, newer, older))
+                .fold(0, |sum, (.., bytes)| sum + bytes);
+            ChangedPair {
+                from: older as u32,
+                to: newer as u32,
+                distance_s: matrix.taken_s[newer] - matrix.taken_s[older],
+                changed_mib: bytes as f64 / MIB,
+                full_mib: matrix.bytes[newer] as f64 / MIB,
+            }
+        };
+        ZonePairs {
+            zone: zone.to_owned(),
+            pairs: pairs.map(pair).collect(),
+        }
+    };
+    names.into_iter().map(of).collect()
+}
+
+/// Stores the first states with each codec, each after the first as what changed since the one before, and restores the last of them.
+fn measure(
+    args: &PredictArgs,
+    states: &[Utf8PathBuf],
+    block: BlockSize,
+) -> Result<Vec<CodecAnswer>, Failure> {
+    let mut names = args.stored.codec.clone();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    // by the states as they are, writing is told from compressing
+    let wants_none = names.contains(&CodecName::None);
+    names.retain(|name| *name != CodecName::None);
+    let sample = &states[..states.len().min(SAMPLE)];
+    let progress = bar();
+    progress.set_message("storing states");
+    let plain = pack(sample, block, Codec::None, &|bytes| progress.advance(bytes))?;
+    let mut answers: Vec<CodecAnswer> = Vec::new();
+    answers.extend(plain.answer(None).filter(|_| wants_none));
+    for name in names {
+        let packed = pack(sample, block, name.into(), &|bytes| progress.advance(bytes))?;
+        answers.extend(packed.answer(Some(&plain)));
+    }
+    progress.finish_and_clear();
+    if answers.is_empty() {
+        return Err(usage(
+            "--codec: nothing changed between the first states, so that there is nothing to compress".into(),
+            Some("leave --codec out, or give states between which the program computed"),
+        ));
+    }
+    Ok(answers)
+}
+
+fn pack(
+    states: &[Utf8PathBuf],
+    block: BlockSize,
+    codec: Codec,
+    progress: &dyn Fn(u64),
+) -> Result<Packed, Failure> {
+    let dir = tempfile::Builder::new()
+        .prefix("cvc-predict-")
+        .tempdir()
+        .map_err(|error| Failure::Other {
+            status: ExitStatus::Store,
+            message: format!(
+                "cannot make a temporary directory in {}: {error}",
+                std::env::temp_dir().display()
+            ),
+            hint: Some("TMPDIR names another place".into()),
+        })?;
+    let options = SeriesOptions {
+        method: Method::Incremental,
+        block_bytes: block,
+        codec,
+        ..SeriesOptions::default()
+    };
+    let mut series = Series::create(&dir.path().join("series"), options)?;
+    for state in states {
+        series.add(state.as_ref(), progress)?;
+    }
+    let records = series.states();
+    let last = records.last().map_or(1, |s| s.state);
+    let begin = Instant::now();
+    series.restore(last, &dir.path().join("restored"), &|_| {})?;
+    let restore_s = begin.elapsed().as_secs_f64();
+    let state = |s: &cvc_delta::StateRecord| PackedState {
+        is_full: s.base.is_none(),
+        blocks_mib: s.changed_bytes as f64 / MIB,
+        file_mib: s.file_bytes as f64 / MIB,
+        store_s: Some(s.store_s),
+    };
+    Ok(Packed {
+        codec: codec.as_str().to_owned(),
+        block_bytes: block.bytes(),
+        states: records.iter().map(state).collect(),
+        restore_s: Some(restore_s),
+    })
+}
+
+/// The series of a campaign, once for each size of blocks of its records.
+fn of_campaign(args: &PredictArgs, campaign: &Utf8Path) -> Result<Vec<Input>, Failure> {
+    let dir = campaign_dir(campaign, None, &args.place.campaigns)?;
+    let index = rebuild_index(dir.root())?;
+    let mut series = series_of(&index)?;
+    let known: Vec<String> = series.iter().map(|s| s.point.clone()).collect();
+    if let Some(point) = &args.stored.point {
+        series.retain(|s| s.point.starts_with(point.as_str()));
+        if series.is_empty() {
+            return Err(usage(
+                format!("--point {point}: no such point of {campaign} has a series"),
+                Some(&format!("those that have: {}", known.join(", "))),
+            ));
+        }
+    }
+    let Some(found) = series.first() else {
+        return Err(Failure::Other {
+            status: ExitStatus::Model,
+            message: format!("{campaign}: no run that succeeded has a series of checkpoints"),
+            hint: Some(
+                "a campaign takes one with `moment = { every_s = 60, count = 8 }` in [checkpoint]"
+                    .into(),
+            ),
+        });
+    };
+    if series.len() > 1 {
+        return Err(usage(
+            format!("{campaign}: {} points have series", series.len()),
+            Some(&format!("--point names one: {}", known.join(", "))),
+        ));
+    }
+    let packed = packed_of(&index, &found.point)?;
+    let wanted: Vec<&str> = args
+        .stored
+        .codec
+        .iter()
+        .map(|name| Codec::from(*name).as_str())
+        .collect();
+    if let Some(missing) = wanted
+        .iter()
+        .find(|w| packed.iter().all(|p| p.codec != **w))
+    {
+        let mut has: Vec<&str> = packed.iter().map(|p| p.codec.as_str()).collect();
+        has.dedup();
+        let hint = if has.is_empty() {
+            "leave --codec out: it stored no files, and blocks as they are count".to_owned()
+        } else {
+            format!("it has {}", has.join(", "))
+        };
+        return Err(usage(
+            format!("--codec {missing}: {campaign} recorded nothing of it"),
+            Some(&hint),
+        ));
+    }
+    let mut blocks: Vec<u64> = packed.iter().map(|p| p.block_bytes).collect();
+    blocks.dedup();
+    let input = |block_bytes: Option<u64>, codecs: Vec<CodecAnswer>| Input {
+        block_bytes,
+        pairs: found.pairs.clone(),
+        zones: found.zones.clone(),
+        codecs,
+    };
+    let mut all = Vec::new();
+    for block in blocks {
+        let of = || packed.iter().filter(|p| p.block_bytes == block);
+        let plain = of().find(|p| p.codec == "none");
+        let is_wanted = |p: &&Packed| wanted.is_empty() || wanted.contains(&p.codec.as_str());
+        let codecs: Vec<CodecAnswer> = of()
+            .filter(is_wanted)
+            .filter_map(|p| p.answer(plain))
+            .collect();
+        if !codecs.is_empty() {
+            all.push(input(Some(block), codecs));
+        }
+    }
+    if all.is_empty() {
+        // records of series are about pages
+        all.push(input(Some(BlockSize::PAGE.bytes()), Vec::new()));
+    }
+    Ok(all)
+}
+
+fn unreadable(error: DeltaError) -> Failure {
+    Failure::Other {
+        status: ExitStatus::Unreadable,
+        hint: error.hint().map(str::to_owned),
+        message: error.to_string(),
+    }
+}

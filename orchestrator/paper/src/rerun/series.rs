@@ -1,0 +1,724 @@
+//! Series of checkpoints beside what a paper says of them: which method stores how much, and when ADCA moves its base.
+
+use super::{
+    definition::{PrintedSwitch, SeriesClaim, SeriesDefinition},
+    runs::{CampaignMeasurements, has},
+};
+use cvc_analysis::report::{Block, Cell, Column, LinePlot, Table};
+use cvc_core::{
+    record::names,
+    units::{counted, size},
+};
+use cvc_delta::{Choice, Matrix, Method, Threshold};
+use cvc_index::{Index, SeriesStored, error::AnalysisError};
+use indexmap::IndexMap;
+use serde::Serialize;
+
+/// The checkpoints of a run, and what differs between any two.
+#[derive(Clone, Debug)]
+pub struct MeasuredSeries {
+    /// Name of the campaign.
+    pub campaign: String,
+    /// Factors of its point, as text.
+    pub factors: IndexMap<String, String>,
+    /// Identifier of the run.
+    pub run: String,
+    /// What differs.
+    pub matrix: Matrix,
+    /// Lengths of stored files, and times to store and to restore, where they were recorded: means over the runs of the point.
+    pub files: [Vec<SeriesStored>; 3],
+}
+
+/// Reads the series of the points of a campaign: of each run whose checkpoints were all compared with each other.
+pub(super) fn read(
+    index: &Index,
+    campaign: &str,
+    points: &[(String, IndexMap<String, String>)],
+) -> Result<Vec<MeasuredSeries>, AnalysisError> {
+    let (states, changes) = (index.series_states()?, index.series_changes()?);
+    let stored = [
+        names::SERIES_FILE_BYTES,
+        names::SERIES_STORE_S,
+        names::SERIES_RESTORE_S,
+    ];
+    let stored = stored.map(|name| index.series_stored(name));
+    let [bytes, store_s, restore_s] = stored;
+    let stored = [bytes?, store_s?, restore_s?];
+    let mut runs: Vec<(&str, &str)> = Vec::new();
+    for state in &states {
+        if runs.last().is_none_or(|(run, _)| *run != state.run) {
+            runs.push((&state.run, &state.point));
+        }
+    }
+    let mut all = Vec::new();
+    for (run, point) in runs {
+        let Some((_, factors)) = points.iter().find(|(id, _)| id == point) else {
+            continue;
+        };
+        let own: Vec<_> = states.iter().filter(|s| s.run == run).collect();
+        let is_counted = (1..).zip(&own).all(|(number, s)| s.ckpt == number);
+        let changed = |newer: u32, older: u32| {
+            let found = changes
+                .iter()
+                .find(|c| c.run == run && c.zone.is_none() && c.ckpt == newer && c.since == older);
+            found.map(|c| c.bytes as u64)
+        };
+        let rows: Option<Vec<Vec<u64>>> = own
+            .iter()
+            .map(|s| (1..s.ckpt).map(|older| changed(s.ckpt, older)).collect())
+            .collect();
+        let Some(rows) = rows.filter(|_| is_counted) else {
+            continue;
+        };
+        all.push(MeasuredSeries {
+            campaign: campaign.to_owned(),
+            factors: factors.clone(),
+            run: run.to_owned(),
+            matrix: Matrix::new(
+                own.iter().map(|s| s.at_s).collect(),
+                own.iter().map(|s| s.bytes as u64).collect(),
+                rows,
+            ),
+            files: stored.each_ref().map(|records| {
+                let of_point = records.iter().filter(|r| r.point == point);
+                of_point.cloned().collect()
+            }),
+        });
+    }
+    Ok(all)
+}
+
+/// Thresholds of ADCA, as a ratio, that all move the base at the same checkpoints.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SwitchRange {
+    /// The least of them.
+    pub from: f64,
+    /// Below this one; none: without end.
+    pub below: Option<f64>,
+    /// Checkpoints, from 1, at which the base moves.
+    pub switches: Vec<usize>,
+    /// Files that restore the checkpoint that needs most.
+    pub files: u32,
+    /// Bytes of blocks that all checkpoints together store.
+    pub bytes: u64,
+}
+
+impl SwitchRange {
+    /// A threshold within, far from both ends.
+    fn middle(&self) -> f64 {
+        self.below
+            .map_or(self.from + 1.0, |below| f64::midpoint(self.from, below))
+    }
+}
+
+/// Every threshold from 1 on, in ranges within which the base moves at the same checkpoints: at each ratio of two volumes it may become others.
+pub fn switch_ranges(matrix: &Matrix) -> Vec<SwitchRange> {
+    let mut ratios = vec![1.0];
+    for newer in 1..matrix.len() {
+        let previous = matrix.changed(newer, newer - 1) as f64;
+        if previous > 0.0 {
+            let of = (0..newer).map(|older| matrix.changed(newer, older) as f64 / previous);
+            ratios.extend(of.filter(|ratio| *ratio > 1.0));
+        }
+    }
+    ratios.sort_by(f64::total_cmp);
+    ratios.dedup();
+    let mut ranges: Vec<SwitchRange> = Vec::new();
+    for (ratio, switches) in matrix.switches_by_ratio(&ratios) {
+        let switches: Vec<usize> = switches.iter().map(|t| t + 1).collect();
+        if let Some(last) = ranges.last_mut() {
+            if last.switches == switches {
+                continue;
+            }
+            last.below = Some(ratio);
+        }
+        let choices = adca(matrix, ratio);
+        ranges.push(SwitchRange {
+            from: ratio,
+            below: None,
+            switches,
+            files: choices.iter().map(|c| c.files).max().unwrap_or(0),
+            bytes: choices.iter().map(|c| c.bytes).sum(),
+        });
+    }
+    ranges
+}
+
+fn adca(matrix: &Matrix, ratio: f64) -> Vec<Choice> {
+    matrix.choices(Method::Adca {
+        threshold: Threshold::Ratio(ratio),
+    })
+}
+
+/// Something that a paper says, and what was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JudgedClaim {
+    /// What it says.
+    pub claim: String,
+    /// What was found here.
+    pub found: String,
+    /// Whether that agrees.
+    pub holds: bool,
+}
+
+/// A series beside what a paper says of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JoinedSeries {
+    /// Name in links and files.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// What it shows.
+    pub caption: String,
+    /// Name of the campaign; none if nothing was measured.
+    pub campaign: Option<String>,
+    /// Checkpoints.
+    pub checkpoints: usize,
+    /// When each was taken, seconds.
+    pub at_s: Vec<f64>,
+    /// What each method stores of each checkpoint, bytes of blocks: names and volumes.
+    pub volumes: Vec<(String, Vec<u64>)>,
+    /// Number and moment of the switches by threshold.
+    pub ranges: Vec<SwitchRange>,
+    /// What the paper says.
+    pub claims: Vec<JudgedClaim>,
+    /// Stored files.
+    pub files: Vec<StoredFiles>,
+    /// Why nothing was measured.
+    pub missing: Option<String>,
+}
+
+/// All files of a series, by method, codec and size of blocks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StoredFiles {
+    /// The method.
+    pub method: String,
+    /// The codec.
+    pub codec: String,
+    /// Bytes of a block.
+    pub block: u32,
+    /// Number of files.
+    pub files: usize,
+    /// Their lengths together.
+    pub bytes: f64,
+    /// Seconds to store one, in the mean.
+    pub store_s: Option<f64>,
+    /// Seconds to restore one, in the mean.
+    pub restore_s: Option<f64>,
+}
+
+/// Joins the series that a paper asks for.
+pub(super) fn join(
+    wanted: &[SeriesDefinition],
+    measured: &CampaignMeasurements,
+) -> Vec<JoinedSeries> {
+    wanted.iter().map(|w| one(w, measured)).collect()
+}
+
+fn one(wanted: &SeriesDefinition, measured: &CampaignMeasurements) -> JoinedSeries {
+    let mut joined = JoinedSeries {
+        id: wanted.id.clone(),
+        title: wanted.title.clone(),
+        caption: wanted.caption.clone(),
+        campaign: None,
+        checkpoints: 0,
+        at_s: Vec::new(),
+        volumes: Vec::new(),
+        ranges: Vec::new(),
+        claims: Vec::new(),
+        files: Vec::new(),
+        missing: None,
+    };
+    let fitting = measured
+        .series
+        .iter()
+        .filter(|s| has(&s.factors, &wanted.point));
+    // the longest; of equally long ones, that of the first campaign
+    let mut found: Option<&MeasuredSeries> = None;
+    for series in fitting {
+        if found.is_none_or(|f| f.matrix.len() < series.matrix.len()) {
+            found = Some(series);
+        }
+    }
+    let Some(found) = found.filter(|f| f.matrix.len() > 1) else {
+        joined.missing = Some(why_not(wanted, measured));
+        return joined;
+    };
+    let matrix = &found.matrix;
+    joined.campaign = Some(found.campaign.clone());
+    joined.checkpoints = matrix.len();
+    joined.at_s.clone_from(&matrix.taken_s);
+    joined.ranges = switch_ranges(matrix);
+    let of = |method: Method| -> Vec<u64> {
+        let choices = matrix.choices(method);
+        choices.iter().map(|c| c.bytes).collect()
+    };
+    joined.volumes = vec![
+        ("differential".to_owned(), of(Method::Differential)),
+        ("incremental".to_owned(), of(Method::Incremental)),
+        ("ADCA, threshold 2".to_owned(), volumes(matrix, 2.0)),
+    ];
+    let once = once(&joined.ranges, wanted.printed.as_ref());
+    if let Some(range) = once {
+        let name = format!("ADCA, threshold {:.2}", range.middle());
+        joined.volumes.push((name, volumes(matrix, range.middle())));
+    }
+    let once = once.cloned();
+    joined.claims = wanted
+        .claims
+        .iter()
+        .map(|claim| judge(*claim, wanted, matrix, once.as_ref(), &joined.ranges))
+        .collect();
+    joined.files = stored(found);
+    joined
+}
+
+fn volumes(matrix: &Matrix, ratio: f64) -> Vec<u64> {
+    adca(matrix, ratio).iter().map(|c| c.bytes).collect()
+}
+
+/// The range of thresholds with one switch: the printed one if there is such a range, else the widest.
+fn once<'r>(ranges: &'r [SwitchRange], printed: Option<&PrintedSwitch>) -> Option<&'r SwitchRange> {
+    let of = || ranges.iter().filter(|r| r.switches.len() == 1);
+    let as_printed = printed.and_then(|p| of().find(|r| r.switches == [p.switch as usize]));
+    let width = |r: &SwitchRange| r.below.map_or(f64::INFINITY, |below| below - r.from);
+    as_printed.or_else(|| of().max_by(|a, b| width(a).total_cmp(&width(b))))
+}
+
+fn why_not(wanted: &SeriesDefinition, measured: &CampaignMeasurements) -> String {
+    let left_out = measured
+        .left_out
+        .iter()
+        .find(|p| has(&p.factors, &wanted.point));
+    if let Some(point) = left_out {
+        return point.reason.clone();
+    }
+    let problem = measured
+        .points
+        .iter()
+        .filter(|p| has(&p.factors, &wanted.point))
+        .find_map(|p| p.problem.clone());
+    problem.unwrap_or_else(|| {
+        if measured.points.is_empty() && measured.left_out.is_empty() {
+            "no campaign has been run".to_owned()
+        } else {
+            "no run of a campaign has a series of such a program".to_owned()
+        }
+    })
+}
+
+/// What a volume that stays is at most, as a multiple of what it was.
+const STAYS: f64 = 1.5;
+
+fn mean(values: &[u64]) -> f64 {
+    values.iter().sum::<u64>() as f64 / values.len().max(1) as f64
+}
+
+/// The mean of the first and of the last third of what is stored after the first checkpoint.
+fn ends(volumes: &[u64]) -> (f64, f64) {
+    let deltas = volumes.get(1..).unwrap_or_default();
+    let third = (deltas.len() / 3).max(1).min(deltas.len());
+    (
+        mean(&deltas[..third]),
+        mean(&deltas[deltas.len() - third..]),
+    )
+}
+
+fn growth(volumes: &[u64]) -> (f64, String) {
+    let (first, last) = ends(volumes);
+    let times = if first > 0.0 { last / first } else { 1.0 };
+    let text = format!(
+        "{} in the first third of the checkpoints, {} in the last: × {times:.2}",
+        size(first),
+        size(last)
+    );
+    (times, text)
+}
+
+fn list(switches: &[usize]) -> String {
+    let all: Vec<String> = switches.iter().map(usize::to_string).collect();
+    all.join(", ")
+}
+
+fn span(range: &SwitchRange) -> String {
+    range.below.map_or_else(
+        || format!("from {:.3} on", range.from),
+        |below| format!("from {:.3} to less than {below:.3}", range.from),
+    )
+}
+
+fn judge(
+    claim: SeriesClaim,
+    wanted: &SeriesDefinition,
+    matrix: &Matrix,
+    once: Option<&SwitchRange>,
+    ranges: &[SwitchRange],
+) -> JudgedClaim {
+    let bytes = |method: Method| -> Vec<u64> {
+        let choices = matrix.choices(method);
+        choices.iter().map(|c| c.bytes).collect()
+    };
+    let (claim, found, holds) = match claim {
+        SeriesClaim::DifferentialGrows => {
+            let (times, found) = growth(&bytes(Method::Differential));
+            let claim = "the volume of a differential checkpoint grows";
+            (claim.to_owned(), found, times > STAYS)
+        }
+        SeriesClaim::IncrementalStays => {
+            let (times, found) = growth(&bytes(Method::Incremental));
+            let claim = "the volume of an incremental checkpoint does not";
+            (claim.to_owned(), found, times <= STAYS)
+        }
+        SeriesClaim::AdcaNearIncremental => {
+            let total = |volumes: &[u64]| mean(volumes.get(1..).unwrap_or_default());
+            let ratio = once.map_or(2.0, SwitchRange::middle);
+            let (adca, incremental, differential) = (
+                total(&volumes(matrix, ratio)),
+                total(&bytes(Method::Incremental)),
+                total(&bytes(Method::Differential)),
+            );
+            let found = format!(
+                "with the threshold {ratio:.2}, ADCA stores {} of a checkpoint in the mean, incremental {}, differential {}",
+                size(adca),
+                size(incremental),
+                size(differential)
+            );
+            let holds = (adca - incremental).abs() <= (differential - adca).abs();
+            (
+                "ADCA lies nearer to incremental than to differential".to_owned(),
+                found,
+                holds,
+            )
+        }
+        SeriesClaim::OneSwitch => one_switch(wanted.printed.as_ref(), matrix, ranges),
+        SeriesClaim::FilesToRestore => files(wanted.printed.as_ref(), matrix, once),
+    };
+    JudgedClaim {
+        claim,
+        found,
+        holds,
+    }
+}
+
+fn one_switch(
+    printed: Option<&PrintedSwitch>,
+    matrix: &Matrix,
+    ranges: &[SwitchRange],
+) -> (String, String, bool) {
+    let of: Vec<&SwitchRange> = ranges.iter().filter(|r| r.switches.len() == 1).collect();
+    let each: Vec<String> = of
+        .iter()
+        .map(|r| format!("at t = {} {}", list(&r.switches), span(r)))
+        .collect();
+    let found = if each.is_empty() {
+        "no threshold moves it once".to_owned()
+    } else {
+        format!(
+            "of {}, once with these thresholds: {}",
+            counted(matrix.len(), "checkpoint"),
+            each.join("; ")
+        )
+    };
+    match printed {
+        Some(p) => (
+            format!(
+                "of {} checkpoints, the base moves once, at t = {}, with a threshold that is not printed",
+                p.checkpoints, p.switch
+            ),
+            found,
+            of.iter().any(|r| r.switches == [p.switch as usize])
+                && matrix.len() == p.checkpoints as usize,
+        ),
+        None => (
+            "there is a threshold with which the base moves once".to_owned(),
+            found,
+            !of.is_empty(),
+        ),
+    }
+}
+
+fn files(
+    printed: Option<&PrintedSwitch>,
+    matrix: &Matrix,
+    once: Option<&SwitchRange>,
+) -> (String, String, bool) {
+    let (before, after) = printed.map_or((2, 3), |p| (p.files_before, p.files_after));
+    let claim = format!("{before} files restore a checkpoint up to the switch, {after} afterwards");
+    let Some(range) = once else {
+        return (claim, "no threshold moves the base once".to_owned(), false);
+    };
+    let choices = adca(matrix, range.middle());
+    let switch = range.switches.first().copied().unwrap_or(1);
+    let most = |of: &[Choice]| of.iter().map(|c| c.files).max().unwrap_or(0);
+    let (until, then) = choices.split_at(switch.min(choices.len()));
+    let found = format!(
+        "with the threshold {:.2}: at most {} up to t = {switch}, at most {} afterwards",
+        range.middle(),
+        counted(most(until), "file"),
+        most(then)
+    );
+    (
+        claim,
+        found,
+        most(until) == before && (then.is_empty() || most(then) == after),
+    )
+}
+
+fn stored(of: &MeasuredSeries) -> Vec<StoredFiles> {
+    let [bytes, store_s, restore_s] = &of.files;
+    let mut all: Vec<StoredFiles> = Vec::new();
+    for record in bytes {
+        let is_same = |f: &StoredFiles| {
+            f.method == record.method && f.codec == record.codec && f.block == record.block
+        };
+        if let Some(known) = all.iter_mut().find(|f| is_same(f)) {
+            known.files += 1;
+            known.bytes += record.value;
+            continue;
+        }
+        let mean_of = |records: &[SeriesStored]| {
+            let values: Vec<f64> = records
+                .iter()
+                .filter(|r| {
+                    r.method == record.method && r.codec == record.codec && r.block == record.block
+                })
+                .map(|r| r.value)
+                .collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        all.push(StoredFiles {
+            method: record.method.clone(),
+            codec: record.codec.clone(),
+            block: record.block,
+            files: 1,
+            bytes: record.value,
+            store_s: mean_of(store_s),
+            restore_s: mean_of(restore_s),
+        });
+    }
+    all
+}
+
+/// What was found, one sentence for a terminal.
+#[must_use]
+pub fn told(series: &JoinedSeries) -> String {
+    if let Some(why) = &series.missing {
+        return format!("{}: not measured: {why}", series.title);
+    }
+    let holding = series.claims.iter().filter(|c| c.holds).count();
+    let mut text = format!(
+        "{}: {}",
+        series.title,
+        counted(series.checkpoints, "checkpoint")
+    );
+    if !series.claims.is_empty() {
+        text.push_str(&format!(
+            "; {holding} of {} hold",
+            counted(series.claims.len(), "statement")
+        ));
+    }
+    for claim in series.claims.iter().filter(|c| !c.holds) {
+        text.push_str(&format!("; not that {}: {}", claim.claim, claim.found));
+    }
+    text
+}
+
+/// Categories of the plot of switches over thresholds.
+const THRESHOLDS: usize = 61;
+/// Ranges that are shown unfolded.
+const MOST_SHOWN: usize = 24;
+
+/// The blocks of a report about a series.
+pub(super) fn blocks(series: &JoinedSeries) -> Result<Vec<Block>, AnalysisError> {
+    let mut blocks = Vec::new();
+    if let Some(why) = &series.missing {
+        let text = format!("{}: not measured: {why}.", series.title);
+        return Ok(vec![Block::Warning { text }]);
+    }
+    blocks.push(Block::Text {
+        text: format!(
+            "{}. {} Measured by the campaign {}.",
+            series.title,
+            series.caption,
+            series.campaign.as_deref().unwrap_or_default()
+        ),
+    });
+    if !series.claims.is_empty() {
+        blocks.push(Block::Table(claims(series)));
+    }
+    let numbers = (2..=series.checkpoints).map(|t| t.to_string());
+    let lines = series.volumes.iter().map(|(name, volumes)| {
+        let later = volumes.iter().skip(1).map(|v| Some(*v as f64));
+        (name.clone(), later.collect())
+    });
+    let volume = LinePlot {
+        id: format!("volume-{}", series.id),
+        title: format!("Volume of each checkpoint: {}", series.title),
+        caption: "Blocks (pages) that are stored of a checkpoint, uncompressed. The first checkpoint is stored in full by all methods and not drawn."
+            .to_owned(),
+        along: "checkpoint".to_owned(),
+        categories: numbers.collect(),
+        axis: "stored".to_owned(),
+        unit: Some("bytes"),
+        series: lines.collect(),
+    };
+    blocks.push(Block::Plot(volume.draw()?));
+    blocks.push(Block::Plot(curve(series).draw()?));
+    blocks.push(Block::Table(switches(series)));
+    blocks.push(Block::Table(volume_table(series)));
+    if !series.files.is_empty() {
+        blocks.push(Block::Table(files_table(series)));
+    }
+    Ok(blocks)
+}
+
+fn claims(series: &JoinedSeries) -> Table {
+    let mut table = Table::new(
+        &format!("claims-{}", series.id),
+        &format!("What the paper says: {}", series.title),
+        "Statements of the paper's text, which prints no numbers but these, and what was found here.",
+        vec![
+            Column::plain("claim", "in the paper"),
+            Column::plain("found", "found here"),
+            Column::plain("holds", "agrees"),
+        ],
+    );
+    table.rows = series
+        .claims
+        .iter()
+        .map(|c| {
+            let holds = if c.holds { "yes" } else { "no" };
+            vec![
+                Cell::text(c.claim.clone()),
+                Cell::text(c.found.clone()),
+                Cell::text(holds),
+            ]
+        })
+        .collect();
+    table
+}
+
+/// The number of switches against the threshold.
+fn curve(series: &JoinedSeries) -> LinePlot {
+    // beyond the last change nothing happens
+    let last = series.ranges.last().map_or(1.0, |r| r.from);
+    let step = (last * 1.1 - 1.0).max(0.1) / (THRESHOLDS - 1) as f64;
+    let thresholds: Vec<f64> = (0..THRESHOLDS).map(|i| 1.0 + step * i as f64).collect();
+    let at = |threshold: &f64| {
+        let range = series.ranges.iter().rev().find(|r| r.from <= *threshold);
+        range.map(|r| r.switches.len() as f64)
+    };
+    LinePlot {
+        id: format!("switches-{}", series.id),
+        title: format!("How often ADCA moves its base: {}", series.title),
+        caption: "Number of switches against the threshold, S(delta to base) / S(delta to previous). Below 1 the base moves with every checkpoint. The \
+                  table has their moments."
+            .to_owned(),
+        along: "threshold".to_owned(),
+        categories: thresholds.iter().map(|t| format!("{t:.2}")).collect(),
+        axis: "switches".to_owned(),
+        unit: None,
+        series: vec![(
+            "switches".to_owned(),
+            thresholds.iter().map(at).collect(),
+        )],
+    }
+}
+
+fn switches(series: &JoinedSeries) -> Table {
+    let mut table = Table::new(
+        &format!("switches-{}", series.id),
+        &format!("Switches by threshold: {}", series.title),
+        "Every threshold from 1 on, in ranges within which ADCA moves its base at the same checkpoints, counted from 1; the files that restore the \
+         checkpoint that needs most, and what all checkpoints store together.",
+        vec![
+            Column::plain("from", "threshold from"),
+            Column::plain("below", "to less than"),
+            Column::plain("switches", "switches"),
+            Column::plain("at", "at t"),
+            Column::plain("files", "files at most"),
+            Column::of("stored", "stored in all", "bytes"),
+        ],
+    );
+    table.folded = series.ranges.len() > MOST_SHOWN;
+    for range in &series.ranges {
+        table.rows.push(vec![
+            Cell::text(format!("{:.4}", range.from)),
+            Cell::text(
+                range
+                    .below
+                    .map_or_else(|| "∞".to_owned(), |b| format!("{b:.4}")),
+            ),
+            Cell::count(range.switches.len()),
+            Cell::text(list(&range.switches)),
+            Cell::number(f64::from(range.files)),
+            Cell::number(range.bytes as f64),
+        ]);
+    }
+    table
+}
+
+fn volume_table(series: &JoinedSeries) -> Table {
+    let mut columns = vec![
+        Column::plain("t", "t"),
+        Column::of("at", "asked for after", "s"),
+    ];
+    let names = ["differential", "incremental", "adca", "adca_once"];
+    columns.extend(
+        series
+            .volumes
+            .iter()
+            .zip(names)
+            .map(|((name, _), id)| Column::of(id, name, "bytes")),
+    );
+    let mut table = Table::new(
+        &format!("volumes-{}", series.id),
+        &format!("Volumes: {}", series.title),
+        "Blocks that each method stores of a checkpoint, uncompressed; seconds since the program began to compute.",
+        columns,
+    );
+    table.folded = true;
+    for (t, at_s) in series.at_s.iter().enumerate() {
+        let mut row = vec![Cell::count(t + 1), Cell::number(*at_s)];
+        let of = series.volumes.iter().map(|(_, volumes)| volumes.get(t));
+        row.extend(of.map(|v| Cell::number(v.map(|v| *v as f64))));
+        table.rows.push(row);
+    }
+    table
+}
+
+fn files_table(series: &JoinedSeries) -> Table {
+    let mut table = Table::new(
+        &format!("files-{}", series.id),
+        &format!("Stored files: {}", series.title),
+        "A method alone (codec none), and with packets of its modified blocks compressed (PaComp): lengths of all files, mean times to store and to \
+         restore a checkpoint.",
+        vec![
+            Column::plain("method", "method"),
+            Column::plain("codec", "codec"),
+            Column::of("block", "block", "bytes"),
+            Column::plain("files", "files"),
+            Column::of("all", "all files", "bytes"),
+            Column::of("of_none", "of uncompressed ones", "%"),
+            Column::of("store", "time to store one", "s"),
+            Column::of("restore", "time to restore one", "s"),
+        ],
+    );
+    for files in &series.files {
+        let plain = series
+            .files
+            .iter()
+            .find(|f| f.codec == "none" && f.method == files.method && f.block == files.block);
+        table.rows.push(vec![
+            Cell::text(files.method.clone()),
+            Cell::text(files.codec.clone()),
+            Cell::number(f64::from(files.block)),
+            Cell::count(files.files),
+            Cell::number(files.bytes),
+            Cell::number(plain.map(|p| 100.0 * files.bytes / p.bytes)),
+            Cell::number(files.store_s),
+            Cell::number(files.restore_s),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,142 @@
+//! Series of a campaign: pairs of checkpoints, in all and by zone, and what codecs made of them.
+
+use super::packing::{Packed, PackedState};
+use cvc_core::record::names;
+use cvc_index::{Index, SeriesStored, error::AnalysisError};
+use cvc_model::delta::ChangedPair;
+use std::collections::{BTreeMap, BTreeSet};
+
+const MIB: f64 = (1u64 << 20) as f64;
+
+/// The checkpoints of a run, two by two.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CampaignSeries {
+    /// Identifier of the point.
+    pub point: String,
+    /// Identifier of the run.
+    pub run: String,
+    /// All pairs.
+    pub pairs: Vec<ChangedPair>,
+    /// By zone of memory, those pairs for which the zones are known.
+    pub zones: Vec<ZonePairs>,
+}
+
+/// The pairs of a zone of memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ZonePairs {
+    /// Its name.
+    pub zone: String,
+    /// What changed in it. `full_mib` is that of the whole checkpoint.
+    pub pairs: Vec<ChangedPair>,
+}
+
+/// The series of each point of a campaign that has one: that of the run with most checkpoints, the first of these. Points are in the order of the
+/// campaign. Pairs that were taken at the same time are left out.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn series_of(index: &Index) -> Result<Vec<CampaignSeries>, AnalysisError> {
+    let mut states: Vec<(String, String, BTreeMap<u32, (f64, f64)>)> = Vec::new();
+    for state in index.series_states()? {
+        let is_known = states.last().is_some_and(|(_, run, _)| *run == state.run);
+        if !is_known {
+            states.push((state.point, state.run, BTreeMap::new()));
+        }
+        if let Some((.., of)) = states.last_mut() {
+            of.insert(state.ckpt, (state.at_s, state.bytes));
+        }
+    }
+    let mut chosen: Vec<(String, String, BTreeMap<u32, (f64, f64)>)> = Vec::new();
+    for found in states {
+        match chosen.iter_mut().find(|(point, ..)| *point == found.0) {
+            Some(known) if known.2.len() < found.2.len() => *known = found,
+            Some(_) => {}
+            None => chosen.push(found),
+        }
+    }
+    let mut series: Vec<CampaignSeries> = Vec::new();
+    let changes = index.series_changes()?;
+    for (point, run, of) in chosen {
+        let (mut pairs, mut zones) = (Vec::new(), BTreeMap::<String, Vec<ChangedPair>>::new());
+        for change in changes.iter().filter(|c| c.run == run) {
+            let (Some(older), Some(newer)) = (of.get(&change.since), of.get(&change.ckpt)) else {
+                continue;
+            };
+            let pair = ChangedPair {
+                from: change.since,
+                to: change.ckpt,
+                distance_s: newer.0 - older.0,
+                changed_mib: change.bytes / MIB,
+                full_mib: newer.1 / MIB,
+            };
+            if pair.distance_s > 0.0 {
+                match &change.zone {
+                    None => pairs.push(pair),
+                    Some(zone) => zones.entry(zone.clone()).or_default().push(pair),
+                }
+            }
+        }
+        if !pairs.is_empty() {
+            let zones = zones
+                .into_iter()
+                .map(|(zone, pairs)| ZonePairs { zone, pairs });
+            series.push(CampaignSeries {
+                point,
+                run,
+                pairs,
+                zones: zones.collect(),
+            });
+        }
+    }
+    Ok(series)
+}
+
+/// What codecs made of the series of a point, by size of blocks: from records of stored files. Empty if a campaign has none.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn packed_of(index: &Index, point: &str) -> Result<Vec<Packed>, AnalysisError> {
+    let of_point = |name: &str| -> Result<Vec<SeriesStored>, AnalysisError> {
+        let mut records = index.series_stored(name)?;
+        records.retain(|r| r.point == point && r.method != "full");
+        Ok(records)
+    };
+    let (bytes, store_s, restore_s) = (
+        of_point(names::SERIES_FILE_BYTES)?,
+        of_point(names::SERIES_STORE_S)?,
+        of_point(names::SERIES_RESTORE_S)?,
+    );
+    let volumes = index.series_volumes()?;
+    let ways: BTreeSet<(u32, String)> = bytes.iter().map(|r| (r.block, r.codec.clone())).collect();
+    let mut packed = Vec::new();
+    for (block, codec) in ways {
+        let is_meant = |r: &&SeriesStored| r.block == block && r.codec == codec;
+        let mut states = Vec::new();
+        for file in bytes.iter().filter(is_meant) {
+            let is_same =
+                |r: &&SeriesStored| is_meant(r) && r.ckpt == file.ckpt && r.method == file.method;
+            let volume = volumes
+                .iter()
+                .find(|v| v.point == point && v.method == file.method && v.ckpt == file.ckpt);
+            // the volumes of records are those of pages
+            if let Some(volume) = volume.filter(|v| v.bytes > 0.0) {
+                states.push(PackedState {
+                    is_full: file.ckpt == 1,
+                    blocks_mib: volume.bytes / MIB,
+                    file_mib: file.value / MIB,
+                    store_s: store_s.iter().find(is_same).map(|r| r.value),
+                });
+            }
+        }
+        let restored: Vec<f64> = restore_s.iter().filter(is_meant).map(|r| r.value).collect();
+        let restored_s =
+            (!restored.is_empty()).then(|| restored.iter().sum::<f64>() / restored.len() as f64);
+        packed.push(Packed {
+            codec,
+            block_bytes: u64::from(block),
+            states,
+            restore_s: restored_s,
+        });
+    }
+    Ok(packed)
+}
