@@ -193,6 +193,61 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
     on.assert_nothing_left(&NODES);
 }
 
+#[test]
+fn a_series_on_storage_of_each_node_is_that_on_shared_storage() {
+    require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart);
+    let on = stencil(
+        lab(),
+        "series",
+        "class = \"long\"\nmapping = \"2Nx2P\"\nmpi = \"mpich\"\nstorage = [\"local\", \"shared\"]",
+        "repeats = 1",
+        "moment = { every_s = 1, count = 3 }",
+    );
+    let output = on.run();
+    eprintln!("{}\n{}", output.stdout, output.stderr);
+    for (cause, detail) in on.campaign.failures() {
+        eprintln!("{cause}: {detail}");
+    }
+    output.expect(0);
+    on.campaign.assert_whole(2);
+    let mut sizes = Vec::new();
+    for run in on.campaign.run_names() {
+        let records = on.campaign.records(&run);
+        let of = |name: &str, labels: &[(&str, &str)]| {
+            let found = with(&records, name, labels);
+            assert_eq!(found.len(), 1, "{run}: {name} {labels:?}");
+            found[0]["value"].as_f64().expect("a number")
+        };
+        assert_eq!(of("series_checkpoints", &[]), 3.0);
+        let bytes = of("series_bytes", &[("ckpt", "1")]);
+        // the data of the images of all ranks and launchers, of whatever node, and beside them only what DMTCP saved in other files
+        let sum = |name: &str, labels: &[(&str, &str)]| -> f64 {
+            let all = with(&records, name, labels).into_iter();
+            all.map(|r| r["value"].as_f64().expect("a number")).sum()
+        };
+        let first = [("ckpt", "1")];
+        let data = sum("zone_bytes", &[("ckpt", "1"), ("rule", "owner")]);
+        let saved = sum("ckpt_bytes", &[("ckpt", "1"), ("kind", "aux")]);
+        assert!(
+            data > 0.0 && (data..=data + saved + 1.0).contains(&bytes),
+            "{run}: {bytes} of {data} and {saved}"
+        );
+        assert!(sum("area_headers", &first) > 0.0);
+        let changed = of("series_changed_bytes", &[("ckpt", "3"), ("since", "2")]);
+        assert!(changed > 0.0 && changed < bytes, "{run}: {changed}");
+        let zones = sum(
+            "series_zone_changed_bytes",
+            &[("ckpt", "3"), ("since", "2")],
+        );
+        assert!(
+            zones > 0.0 && zones <= changed,
+            "{run}: {zones} of {changed}"
+        );
+        sizes.push(bytes);
+    }
+    assert!((sizes[0] / sizes[1] - 1.0).abs() < 0.02, "{sizes:?}");
+}
+
 fn restart(mpi: &str) {
     let factors = format!(
         "class = \"short\"\nmapping = \"2Nx2P\"\nmpi = \"{mpi}\"\nstorage = [\"local\", \"shared\"]"

@@ -141,15 +141,6 @@ impl Grid {
                 not_shared(app_name, mapping, storage),
             );
         }
-        let is_driven = self.settings.checkpointer.at(index).is_driven();
-        if mapping.nodes() > 1 && apart && is_driven && self.settings.moment.at(index).is_series() {
-            return no(
-                ExcludedBy::Combination,
-                format!(
-                    "the checkpoints of a series are compared in one place, but {mapping} stores them on several nodes: choose a shared storage area"
-                ),
-            );
-        }
         if mapping.nodes() > 1 && apart && !app.sources.is_empty() {
             return no(
                 ExcludedBy::Combination,

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     ckpt::{
         contract::{Halt, Install, Restart, Session, SessionContext},
-        moments::{Moments, no_checkpoint},
+        moments::Moments,
     },
     run::{AttemptReporter, Findings, RunError, RunFailure, Shepherd, own_words, text},
 };
@@ -91,35 +91,13 @@ impl<'r> DmtcpSession<'r> {
         }
         Ok(true)
     }
-}
 
-/// Whether the program has ended, or does so at once.
-async fn ends_soon(shepherd: &mut Shepherd) -> bool {
-    let begin = Instant::now();
-    while shepherd.at_work() {
-        if begin.elapsed() > END_SEEN {
-            return false;
-        }
-        tokio::time::sleep(TICK).await;
-    }
-    true
-}
-
-#[async_trait]
-impl Session for DmtcpSession<'_> {
-    async fn take(
+    /// Takes the checkpoints of all moments.
+    async fn take_all(
         &mut self,
         shepherd: &mut Shepherd,
         reporter: &AttemptReporter,
     ) -> Result<(), Halt> {
-        let used = &self.of.run.used;
-        if self.series.is_some() && used.places().len() > 1 {
-            let detail = format!(
-                "the images of a series are compared on {}, but they lie on several nodes: choose a shared storage area, or a mapping with only this node",
-                used.head.name
-            );
-            return Err(no_checkpoint(detail).into());
-        }
         let mut moments = Moments::new(self.of.run)?;
         let port = coordinator::port(&self.of.layout, shepherd).await?;
         loop {
@@ -145,6 +123,33 @@ impl Session for DmtcpSession<'_> {
                 Err(halt) => return Err(halt),
             }
         }
+    }
+}
+
+/// Whether the program has ended, or does so at once.
+async fn ends_soon(shepherd: &mut Shepherd) -> bool {
+    let begin = Instant::now();
+    while shepherd.at_work() {
+        if begin.elapsed() > END_SEEN {
+            return false;
+        }
+        tokio::time::sleep(TICK).await;
+    }
+    true
+}
+
+#[async_trait]
+impl Session for DmtcpSession<'_> {
+    async fn take(
+        &mut self,
+        shepherd: &mut Shepherd,
+        reporter: &AttemptReporter,
+    ) -> Result<(), Halt> {
+        let taken = self.take_all(shepherd, reporter).await;
+        if let Some(series) = &self.series {
+            series.forget(&self.of).await;
+        }
+        taken
     }
 
     fn taken(&self) -> usize {
