@@ -3,7 +3,7 @@
 use crate::common::cluster::{OnLab, slurm_site_with, ssh_site_with};
 use cvc_testkit::{Lab, Tool, campaign::read_json, require};
 use serde_json::Value;
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
 /// The built-in stencil in sizes that compute for some seconds. All nodes of a lab share the cores of one machine: ranks that wait give them up.
 const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil kernel, some seconds long\"\nkernel = true\n\
@@ -15,16 +15,24 @@ const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil ker
 
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 
+/// The prefix of a tool that the test requires.
+fn root(tool: Tool) -> PathBuf {
+    tool.find()
+        .and_then(|p| Some(p.parent()?.parent()?.to_owned()))
+        .expect("the test requires it")
+}
+
+/// DMTCP, as keys of a site.
+fn dmtcp(site: &str) -> String {
+    let prefix = root(Tool::Dmtcp);
+    format!("[sites.{site}.dmtcp]\nprefix = \"{}\"\n", prefix.display())
+}
+
 /// DMTCP, and the libraries that it gets on with between nodes, as keys of a site.
 fn libraries(site: &str) -> String {
-    let root = |tool: Tool| {
-        tool.find()
-            .and_then(|p| Some(p.parent()?.parent()?.to_owned()))
-            .expect("the test requires it")
-    };
     format!(
-        "[sites.{site}.dmtcp]\nprefix = \"{}\"\n[sites.{site}.mpi.mpich]\nfamily = \"mpich\"\nprefix = \"{}\"\n[sites.{site}.mpi.openmpi]\nfamily = \"openmpi\"\n",
-        root(Tool::Dmtcp).display(),
+        "{}[sites.{site}.mpi.mpich]\nfamily = \"mpich\"\nprefix = \"{}\"\n[sites.{site}.mpi.openmpi]\nfamily = \"openmpi\"\n",
+        dmtcp(site),
         root(Tool::MpichForRestart).display()
     )
 }
@@ -195,11 +203,12 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
 
 #[test]
 fn a_series_on_storage_of_each_node_is_that_on_shared_storage() {
-    require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart);
-    let on = stencil(
+    require!(Tool::Lab, Tool::Dmtcp, Tool::OpenMpi);
+    let on = stencil_on(
+        &ssh_site_with(4, AREAS, &dmtcp("lab")),
         lab(),
         "series",
-        "class = \"long\"\nmapping = \"2Nx2P\"\nmpi = \"mpich\"\nstorage = [\"local\", \"shared\"]",
+        "class = \"long\"\nmapping = \"2Nx2P\"\nmpi = \"openmpi\"\nstorage = [\"local\", \"shared\"]",
         "repeats = 1",
         "moment = { every_s = 1, count = 3 }",
     );
