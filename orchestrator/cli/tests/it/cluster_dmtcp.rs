@@ -3,7 +3,7 @@
 use crate::common::cluster::{OnLab, slurm_site_with, ssh_site_with};
 use cvc_testkit::{Lab, Tool, campaign::read_json, require};
 use serde_json::Value;
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
 /// The built-in stencil in sizes that compute for some seconds. All nodes of a lab share the cores of one machine: ranks that wait give them up.
 const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil kernel, some seconds long\"\nkernel = true\n\
@@ -15,16 +15,24 @@ const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil ker
 
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 
+/// The prefix of a tool that the test requires.
+fn root(tool: Tool) -> PathBuf {
+    tool.find()
+        .and_then(|p| Some(p.parent()?.parent()?.to_owned()))
+        .expect("the test requires it")
+}
+
+/// DMTCP, as keys of a site.
+fn dmtcp(site: &str) -> String {
+    let prefix = root(Tool::Dmtcp);
+    format!("[sites.{site}.dmtcp]\nprefix = \"{}\"\n", prefix.display())
+}
+
 /// DMTCP, and the libraries that it gets on with between nodes, as keys of a site.
 fn libraries(site: &str) -> String {
-    let root = |tool: Tool| {
-        tool.find()
-            .and_then(|p| Some(p.parent()?.parent()?.to_owned()))
-            .expect("the test requires it")
-    };
     format!(
-        "[sites.{site}.dmtcp]\nprefix = \"{}\"\n[sites.{site}.mpi.mpich]\nfamily = \"mpich\"\nprefix = \"{}\"\n[sites.{site}.mpi.openmpi]\nfamily = \"openmpi\"\n",
-        root(Tool::Dmtcp).display(),
+        "{}[sites.{site}.mpi.mpich]\nfamily = \"mpich\"\nprefix = \"{}\"\n[sites.{site}.mpi.openmpi]\nfamily = \"openmpi\"\n",
+        dmtcp(site),
         root(Tool::MpichForRestart).display()
     )
 }
@@ -191,6 +199,62 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
         fs::read_to_string(on.campaign.dir().join("reports/sizes/report.md")).expect("the report");
     assert!(report.contains("1Nx3P+1Nx1P"), "{report}");
     on.assert_nothing_left(&NODES);
+}
+
+#[test]
+fn a_series_on_storage_of_each_node_is_that_on_shared_storage() {
+    require!(Tool::Lab, Tool::Dmtcp, Tool::OpenMpi);
+    let on = stencil_on(
+        &ssh_site_with(4, AREAS, &dmtcp("lab")),
+        lab(),
+        "series",
+        "class = \"long\"\nmapping = \"2Nx2P\"\nmpi = \"openmpi\"\nstorage = [\"local\", \"shared\"]",
+        "repeats = 1",
+        "moment = { every_s = 1, count = 3 }",
+    );
+    let output = on.run();
+    eprintln!("{}\n{}", output.stdout, output.stderr);
+    for (cause, detail) in on.campaign.failures() {
+        eprintln!("{cause}: {detail}");
+    }
+    output.expect(0);
+    on.campaign.assert_whole(2);
+    let mut sizes = Vec::new();
+    for run in on.campaign.run_names() {
+        let records = on.campaign.records(&run);
+        let of = |name: &str, labels: &[(&str, &str)]| {
+            let found = with(&records, name, labels);
+            assert_eq!(found.len(), 1, "{run}: {name} {labels:?}");
+            found[0]["value"].as_f64().expect("a number")
+        };
+        assert_eq!(of("series_checkpoints", &[]), 3.0);
+        let bytes = of("series_bytes", &[("ckpt", "1")]);
+        // the data of the images of all ranks and launchers, of whatever node, and beside them only what DMTCP saved in other files
+        let sum = |name: &str, labels: &[(&str, &str)]| -> f64 {
+            let all = with(&records, name, labels).into_iter();
+            all.map(|r| r["value"].as_f64().expect("a number")).sum()
+        };
+        let first = [("ckpt", "1")];
+        let data = sum("zone_bytes", &[("ckpt", "1"), ("rule", "owner")]);
+        let saved = sum("ckpt_bytes", &[("ckpt", "1"), ("kind", "aux")]);
+        assert!(
+            data > 0.0 && (data..=data + saved + 1.0).contains(&bytes),
+            "{run}: {bytes} of {data} and {saved}"
+        );
+        assert!(sum("area_headers", &first) > 0.0);
+        let changed = of("series_changed_bytes", &[("ckpt", "3"), ("since", "2")]);
+        assert!(changed > 0.0 && changed < bytes, "{run}: {changed}");
+        let zones = sum(
+            "series_zone_changed_bytes",
+            &[("ckpt", "3"), ("since", "2")],
+        );
+        assert!(
+            zones > 0.0 && zones <= changed,
+            "{run}: {zones} of {changed}"
+        );
+        sizes.push(bytes);
+    }
+    assert!((sizes[0] / sizes[1] - 1.0).abs() < 0.02, "{sizes:?}");
 }
 
 fn restart(mpi: &str) {

@@ -4,7 +4,7 @@ use super::{Crew, CrewError};
 use cvc_image::CheckpointDir;
 use cvc_probe::sentinel::{
     Answer, Conditions, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile,
-    Notice, Part, RankProcess, Request, Space, Tail,
+    Notice, Part, RankProcess, Request, SeriesState, Space, Tail,
 };
 use std::{
     path::{Path, PathBuf},
@@ -125,6 +125,18 @@ impl Crew {
         end(marker: &str, dirs: &[PathBuf], grace_s: f64) -> Ended,
         Request::End { marker: marker.to_owned(), dirs: dirs.to_vec(), grace_s },
         Answer::Ended(ended) => ended
+    );
+    ask_all!(
+        /// Compares the checkpoint there with those of the run that lay there before.
+        series(marker: &str, dir: &Path, number: u32) -> SeriesState,
+        Request::Series { marker: marker.to_owned(), dir: dir.to_owned(), number },
+        Answer::Series(state) => state
+    );
+    ask_all!(
+        /// Forgets the checkpoints of a run that were compared.
+        series_end(marker: &str) -> (),
+        Request::SeriesEnd { marker: marker.to_owned() },
+        Answer::Done => ()
     );
     ask_all!(
         /// Reads checkpoint images in place.

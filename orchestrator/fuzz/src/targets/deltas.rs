@@ -122,7 +122,11 @@ fn read_middle(chain: &mut cvc_delta::Chain, image: &cvc_delta::ImageEntry, to: 
     });
     took.expect("it was restored");
     let within = |at: u64| usize::try_from(at).expect("it was restored");
-    assert!(read == restored[within(from)..within(end)], "{}", image.name);
+    assert!(
+        read == restored[within(from)..within(end)],
+        "{}",
+        image.name
+    );
 }
 
 /// The hashes of a state: as they are, and with right checksums.

@@ -6,11 +6,13 @@ use super::{
     error::SentinelError,
     facts, files, make, metadata, mounts, ranks, remove,
     request::{Answer, Request},
+    series::NodeSeries,
 };
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     path::PathBuf,
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -22,6 +24,8 @@ const GUARD_GRACE: Duration = Duration::from_millis(1500);
 pub struct Sentinel {
     /// By their markers.
     guarded: Mutex<BTreeMap<String, Guarded>>,
+    /// What it has read of the checkpoints of runs, by their markers.
+    series: Mutex<BTreeMap<String, Arc<Mutex<NodeSeries>>>>,
 }
 
 /// What to end and remove when the connection closes.
@@ -73,6 +77,20 @@ impl Sentinel {
                 self.guarded.lock().remove(marker);
                 Ok(Answer::Done)
             }
+            Request::Series {
+                marker,
+                dir,
+                number,
+            } => {
+                mounts::absolute(dir)?;
+                let series = Arc::clone(self.series.lock().entry(marker.clone()).or_default());
+                // other requests go on meanwhile: only those for this run wait
+                series.lock().add(dir, *number).map(Answer::Series)
+            }
+            Request::SeriesEnd { marker } => {
+                self.series.lock().remove(marker);
+                Ok(Answer::Done)
+            }
             Request::Facts { .. }
             | Request::Conditions
             | Request::Clock
@@ -110,7 +128,7 @@ impl Sentinel {
     }
 }
 
-/// Answers requests without state, which excludes [`Request::Guard`]: only a [`Sentinel`] can guard.
+/// Answers requests without state, which excludes [`Request::Guard`]: only a [`Sentinel`] can guard, and knows more than the first checkpoint of a series.
 ///
 /// # Errors
 /// What could not be done, with the path, in words.
@@ -139,6 +157,10 @@ fn answer_alone(request: &Request) -> Result<Answer, SentinelError> {
         Request::Notice { service } => Ok(Answer::Notice(metadata::notice(service.as_deref())?)),
         Request::Ranks { marker } => Ok(Answer::Ranks(ranks::ranks(marker))),
         Request::Guard { .. } | Request::Unguard { .. } => Err(SentinelError::Unguarded),
+        Request::SeriesEnd { .. } => Ok(Answer::Done),
+        Request::Series { dir, number, .. } => {
+            NodeSeries::default().add(dir, *number).map(Answer::Series)
+        }
         Request::End {
             marker,
             dirs,

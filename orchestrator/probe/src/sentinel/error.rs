@@ -97,6 +97,19 @@ pub enum SentinelError {
     /// A checkpoint image.
     #[error("{0}")]
     Image(#[from] cvc_image::ImageError),
+    /// A checkpoint of a series could not be read.
+    #[error("{0}")]
+    Series(cvc_delta::DeltaError),
+    /// A checkpoint of a series follows others that this sentinel has not read.
+    #[error(
+        "checkpoint {number} cannot be compared with those before it: this sentinel knows {known} of them"
+    )]
+    SeriesLost {
+        /// Its number.
+        number: u32,
+        /// Those that are known.
+        known: usize,
+    },
     /// It panicked.
     #[error("internal error (please report): the sentinel failed at `{0}`")]
     Panicked(&'static str),

@@ -18,6 +18,7 @@ mod mounts;
 mod ranks;
 mod remove;
 mod request;
+mod series;
 mod serve;
 
 pub use answer::{Sentinel, answer};
@@ -32,6 +33,7 @@ pub use mounts::{Mount, Place, Space, read_mounts};
 pub use ranks::RankProcess;
 pub use remove::removable;
 pub use request::{Answer, Request};
+pub use series::{SavedFiles, SeriesState};
 pub use serve::{
     AgentHello, AgentMessage, Hello, PROTOCOL, SentinelMessage, main, read_agent_line, serve,
 };

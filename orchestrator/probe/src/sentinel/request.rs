@@ -9,6 +9,7 @@ use super::{
     metadata::{InstanceFacts, Notice},
     mounts::Space,
     ranks::RankProcess,
+    series::SeriesState,
 };
 use cvc_image::CheckpointDir;
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,20 @@ pub enum Request {
         /// The directory.
         dir: PathBuf,
     },
+    /// Compares the checkpoint in a directory with those of the same run that lay there before. Answer: [`Answer::Series`].
+    Series {
+        /// Value of `CVC_RUN`.
+        marker: String,
+        /// The directory.
+        dir: PathBuf,
+        /// Number of the checkpoint, from 1, which begins the series anew.
+        number: u32,
+    },
+    /// Forgets the checkpoints of a run that were compared. Answer: [`Answer::Done`].
+    SeriesEnd {
+        /// Value of `CVC_RUN`.
+        marker: String,
+    },
     /// Lists a directory, to see whether it still changes. Answer: [`Answer::Listing`].
     Listing {
         /// The directory.
@@ -161,6 +176,8 @@ impl Request {
             Self::Unguard { .. } => "unguard",
             Self::End { .. } => "end",
             Self::Images { .. } => "images",
+            Self::Series { .. } => "series",
+            Self::SeriesEnd { .. } => "series-end",
             Self::Listing { .. } => "listing",
             Self::Globs { .. } => "globs",
             Self::Digest { .. } => "digest",
@@ -199,6 +216,8 @@ pub enum Answer {
     Ended(Ended),
     /// To [`Request::Images`].
     Images(Box<CheckpointDir>),
+    /// To [`Request::Series`].
+    Series(SeriesState),
     /// To [`Request::Listing`].
     Listing(ListingFound),
     /// To [`Request::Globs`], by path.
@@ -226,6 +245,7 @@ impl Answer {
             Self::Ranks(_) => "ranks",
             Self::Ended(_) => "ended",
             Self::Images(_) => "images",
+            Self::Series(_) => "series",
             Self::Listing(_) => "listing",
             Self::Globs(_) => "globs",
             Self::Digest(_) => "digest",

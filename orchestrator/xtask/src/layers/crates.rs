@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-delta", &["cvc-image"]),
     ("cvc-trace", &[]),
     ("cvc-trace-show", &["cvc-image", "cvc-trace"]),
-    ("cvc-probe", &["cvc-os", "cvc-image"]),
+    ("cvc-probe", &["cvc-os", "cvc-image", "cvc-delta"]),
     ("cvc-core", &["cvc-os"]),
     ("cvc-journal", &["cvc-core", "cvc-os"]),
     ("cvc-model", &["cvc-core"]),

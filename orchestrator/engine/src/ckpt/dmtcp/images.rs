@@ -37,7 +37,7 @@ pub(super) fn ended_before(number: u32, missing: &str) -> RunFailure {
 }
 
 /// A node that does not answer is lost; one that could not do it has no checkpoint.
-fn lost(error: CrewError) -> RunFailure {
+pub(super) fn lost(error: CrewError) -> RunFailure {
     match error {
         CrewError::Lost { .. } | CrewError::Timeout { .. } => {
             RunFailure::new(Cause::NodeLost, error.to_string())

@@ -3,25 +3,20 @@
 use super::{
     deltas::{Deltas, method},
     dmtcp_run::DmtcpRun,
+    images::lost,
 };
 use crate::{
-    ckpt::moments::no_checkpoint,
-    run::{Findings, RunFailure},
+    crew,
+    run::{Findings, LATER, RunFailure, SOON},
 };
 use cvc_core::{
     campaign::DeltaMethod,
     record::{Source, Unit, names},
 };
-use cvc_delta::{
-    BlockSize, DeltaError, Matrix, Signature, Source as State, SourceFile, changed_by_part,
-    changed_bytes, sign_with_parts,
-};
+use cvc_delta::Matrix;
 use cvc_image::{OwnerZone, Part};
-use std::{
-    collections::{BTreeMap, HashMap},
-    path::Path,
-    time::{Instant, SystemTime},
-};
+use cvc_probe::sentinel::SeriesState;
+use std::collections::BTreeMap;
 
 /// Methods that a series is told for.
 const METHODS: [DeltaMethod; 5] = [
@@ -33,7 +28,7 @@ const METHODS: [DeltaMethod; 5] = [
 ];
 
 /// Bytes that changed since an earlier checkpoint, by part, without parts that did not.
-type ByPart = Vec<(Part, u64)>;
+type ByPart = BTreeMap<Part, u64>;
 
 /// What was measured of a checkpoint.
 #[derive(Debug)]
@@ -47,20 +42,48 @@ struct Measured {
     hash_s: f64,
 }
 
-/// The checkpoints of a run that were measured.
+impl Measured {
+    /// Of a checkpoint after so many others.
+    fn new(at_s: f64, earlier: usize) -> Self {
+        Self {
+            at_s,
+            bytes: 0,
+            changed: vec![0; earlier],
+            parts: BTreeMap::new(),
+            hash_s: 0.0,
+        }
+    }
+
+    /// Adds what was measured of the images of a node.
+    fn put(&mut self, node: &SeriesState) {
+        self.bytes += node.bytes;
+        for (all, own) in self.changed.iter_mut().zip(&node.changed) {
+            *all += own;
+        }
+        if let Some(previous) = self.changed.len().checked_sub(1) {
+            let since_first = (previous > 0).then_some((0, &node.since_first));
+            for (since, parts) in since_first
+                .into_iter()
+                .chain([(previous, &node.since_previous)])
+            {
+                let all = self.parts.entry(since).or_default();
+                for (part, bytes) in parts {
+                    *all.entry(*part).or_default() += bytes;
+                }
+            }
+        }
+        // nodes read side by side
+        self.hash_s = self.hash_s.max(node.hash_s);
+    }
+}
+
+/// The checkpoints of a run that were measured. Their hashes are where their images lie: with the sentinels of the nodes.
 #[derive(Debug, Default)]
 pub(super) struct Series {
-    /// Hashes of all: a number of 16 bytes for each page.
-    signatures: Vec<Signature>,
     measured: Vec<Measured>,
-    /// Files of earlier checkpoints that DMTCP leaves beside the images.
-    left: Left,
     /// The checkpoints themselves, as deltas, if they are stored.
     pub deltas: Option<Deltas>,
 }
-
-/// Files that DMTCP saved for checkpoints, with the time of their last change.
-type Left = HashMap<String, SystemTime>;
 
 impl Series {
     /// A series of which no checkpoint was taken yet.
@@ -71,67 +94,43 @@ impl Series {
         }
     }
 
-    /// Measures the checkpoint that lies in the run's directory of images, which was asked for at `at_s` seconds of computation.
+    /// Measures the checkpoint that lies in the run's directories of images, which was asked for at `at_s` seconds of computation: on all nodes
+    /// that have images of their own, side by side.
     ///
     /// # Errors
     /// When its images cannot be read.
     pub async fn add(&mut self, of: &DmtcpRun<'_>, at_s: f64) -> Result<(), RunFailure> {
-        let dir = of.layout.ckptdir.clone();
-        let mut own = std::mem::take(self);
-        let work = tokio::task::spawn_blocking(move || {
-            let added = own.add_state(dir.as_std_path(), at_s);
-            (own, added)
-        });
-        let (own, added) = work.await.map_err(|e| no_checkpoint(e.to_string()))?;
-        *self = own;
-        added
-    }
-
-    fn add_state(&mut self, dir: &Path, at_s: f64) -> Result<(), RunFailure> {
         let number = self.measured.len() + 1;
-        let failed = |why: DeltaError| {
-            no_checkpoint(format!(
-                "what changed until checkpoint {number} cannot be told: {why}"
-            ))
-        };
-        let mut state = State::list(dir).map_err(failed)?;
-        state.files = of_this_checkpoint(state.files, &mut self.left);
-        // its other name
-        state.links.retain(|(name, _)| !is_script(name));
-        self.measure(&state, at_s).map_err(failed)?;
-        self.deltas
-            .as_mut()
-            .map_or(Ok(()), |deltas| deltas.store(state))
+        let used = &of.run.used;
+        let dir = of.layout.ckptdir.as_std_path();
+        let ckpt = u32::try_from(number).unwrap_or(u32::MAX);
+        let answers = used
+            .crew
+            .series(&used.places(), &used.marker, dir, ckpt, LATER)
+            .await;
+        let states = crew::whole(answers).map_err(|error| {
+            let mut failure = lost(error);
+            failure.detail = format!(
+                "what changed until checkpoint {number} cannot be told: {}",
+                failure.detail
+            );
+            failure
+        })?;
+        let mut measured = Measured::new(at_s, number - 1);
+        for (_, state) in &states {
+            measured.put(state);
+        }
+        self.measured.push(measured);
+        Ok(())
     }
 
-    /// Reads a checkpoint, and compares it with those before.
-    fn measure(&mut self, state: &State, at_s: f64) -> Result<(), DeltaError> {
-        let begin = Instant::now();
-        let compared = State {
-            path: state.path.clone(),
-            files: by_what_was_saved(state.files.clone()),
-            links: Vec::new(),
-            taken_s: state.taken_s,
-        };
-        let (signature, parts) = sign_with_parts(&compared, BlockSize::PAGE, &|_| {})?;
-        let hash_s = begin.elapsed().as_secs_f64();
-        let all = self.signatures.iter();
-        let changed: Vec<u64> = all.map(|old| changed_bytes(&signature, old)).collect();
-        let since = [self.signatures.len().checked_sub(1), Some(0)];
-        let since = since.into_iter().flatten();
-        let parts = since.filter_map(|since| {
-            let old = self.signatures.get(since)?;
-            Some((since, changed_by_part(&signature, &parts, old)))
-        });
-        self.measured.push(Measured {
-            at_s,
-            bytes: signature.bytes(),
-            changed,
-            parts: parts.collect(),
-            hash_s,
-        });
-        self.signatures.push(signature);
-        Ok(())
+    /// Lets sentinels forget the hashes of the checkpoints. One that does not answer has nothing to forget.
+    pub async fn forget(&self, of: &DmtcpRun<'_>) {
+        let used = &of.run.used;
+        let _ = used
+            .crew
+            .series_end(&used.places(), &used.marker, SOON)
+            .await;
     }
 
     /// What was measured, as differences between all of them.
@@ -247,48 +246,6 @@ impl Series {
     }
 }
 
-/// The files of the checkpoint that was written last: its images, and what DMTCP saved for it in `_files` directories, where it leaves what it saved
-/// for earlier ones. The script of the restart is no part of a state.
-fn of_this_checkpoint(files: Vec<SourceFile>, left: &mut Left) -> Vec<SourceFile> {
-    let own = files.into_iter().filter(|file| !is_script(&file.name));
-    let own = own.filter(|file| {
-        let changed = std::fs::metadata(&file.path).and_then(|m| m.modified());
-        let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
-        !file.name.contains('/') || left.insert(file.name.clone(), changed) != Some(changed)
-    });
-    own.collect()
-}
-
-/// Whether it is the script of the restart, or its other name.
-fn is_script(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|end| end == "sh")
-}
-
-/// Gives files of `_files` directories the names by which those of several checkpoints are compared. A file is saved by another process each time, under
-/// a number of its own, so that the name of what was saved is all that stays; where that is not enough to tell files apart, they keep their names.
-fn by_what_was_saved(mut files: Vec<SourceFile>) -> Vec<SourceFile> {
-    let mut saved: HashMap<String, usize> = HashMap::new();
-    for name in files.iter().filter_map(|file| original(&file.name)) {
-        *saved.entry(name.to_owned()).or_default() += 1;
-    }
-    for file in &mut files {
-        let name = original(&file.name).filter(|name| saved.get(*name) == Some(&1));
-        if let Some(name) = name.map(|name| format!("saved/{name}")) {
-            file.name = name;
-        }
-    }
-    files.sort_by(|a, b| a.name.cmp(&b.name));
-    files
-}
-
-/// What was saved in a file of a `_files` directory: its name without the number behind it.
-fn original(name: &str) -> Option<&str> {
-    let (_, file) = name.rsplit_once('/')?;
-    let (original, number) = file.rsplit_once('_')?;
-    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
-    is_number.then_some(original)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,53 +261,9 @@ mod tests {
             hash_s: 0.1,
         };
         Series {
-            signatures: Vec::new(),
-            left: Left::new(),
-            deltas: None,
             measured: vec![of(1.0, vec![]), of(2.0, vec![30]), of(3.0, vec![50, 30])],
+            ..Series::default()
         }
-    }
-
-    #[test]
-    fn what_was_saved_for_an_earlier_checkpoint_is_none_of_a_later_one() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let put = |name: &str| {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().expect("a directory")).expect("makes");
-            std::fs::write(path, name).expect("writes");
-        };
-        let names = |left: &mut Left| -> Vec<String> {
-            let files = State::list(dir.path()).expect("a state").files;
-            let own = by_what_was_saved(of_this_checkpoint(files, left)).into_iter();
-            own.map(|file| file.name).collect()
-        };
-        let mut left = Left::new();
-        for name in [
-            "ckpt_a_1.dmtcp",
-            "ckpt_b_2.dmtcp",
-            "dmtcp_restart_script_1.sh",
-            "ckpt_a_1_files/segment-7_99606",
-            "ckpt_a_1_files/twice_99607",
-            "ckpt_b_2_files/twice_99606",
-        ] {
-            put(name);
-        }
-        assert_eq!(
-            names(&mut left),
-            [
-                "ckpt_a_1.dmtcp",
-                "ckpt_a_1_files/twice_99607",
-                "ckpt_b_2.dmtcp",
-                "ckpt_b_2_files/twice_99606",
-                "saved/segment-7"
-            ]
-        );
-        // another process saves it
-        put("ckpt_b_2_files/segment-7_99611");
-        assert_eq!(
-            names(&mut left),
-            ["ckpt_a_1.dmtcp", "ckpt_b_2.dmtcp", "saved/segment-7"]
-        );
     }
 
     #[test]
@@ -385,5 +298,23 @@ mod tests {
             3.0
         );
         assert_eq!(of(names::SERIES_RESTORE_FILES, &[("method", "full")]), 1.0);
+    }
+
+    #[test]
+    fn what_several_nodes_have_measured_is_added_and_their_times_are_not() {
+        let node = |bytes, since_first, since_previous, hash_s| SeriesState {
+            bytes,
+            changed: vec![since_first, since_previous],
+            since_first: [(Part::Heap, since_first)].into(),
+            since_previous: [(Part::Heap, since_previous), (Part::Files, 1)].into(),
+            hash_s,
+        };
+        let mut all = Measured::new(1.0, 2);
+        all.put(&node(100, 30, 20, 0.5));
+        all.put(&node(200, 50, 10, 0.25));
+        assert_eq!((all.bytes, all.changed.as_slice()), (300, &[80, 30][..]));
+        assert_eq!(all.parts[&0], [(Part::Heap, 80)].into());
+        assert_eq!(all.parts[&1], [(Part::Heap, 30), (Part::Files, 2)].into());
+        assert_eq!(all.hash_s, 0.5);
     }
 }

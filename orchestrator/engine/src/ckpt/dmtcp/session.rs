@@ -126,8 +126,52 @@ impl<'r> DmtcpSession<'r> {
         if let Some(series) = &mut self.series {
             reporter.stage(&format!("what changed until checkpoint {}", due.number));
             series.add(of, due.at_s).await?;
+            let images = of.layout.ckptdir.clone();
+            self.on_deltas(move |deltas| deltas.store(&images)).await?;
         }
         Ok(true)
+    }
+
+    /// Takes the checkpoints of all moments.
+    async fn take_all(
+        &mut self,
+        shepherd: &mut Shepherd,
+        reporter: &AttemptReporter,
+    ) -> Result<(), Halt> {
+        let used = &self.of.run.used;
+        // the plan may not have known what the nodes share
+        if self.deltas().is_some() && used.places().len() > 1 {
+            return Err(no_checkpoint(format!(
+                "deltas are made on {}, but the images lie on several nodes: choose a shared storage area, or a mapping with only this node",
+                used.head.name
+            ))
+            .into());
+        }
+        let mut moments = Moments::new(self.of.run)?;
+        let port = coordinator::port(&self.of.layout, shepherd).await?;
+        loop {
+            match self
+                .take_next(&mut moments, &port, shepherd, reporter)
+                .await
+            {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                // a series is as long as its program; the restart needs what is kept for the last one
+                Err(Halt::Failure(_))
+                    if self.of.run.checkpoint.moment.is_series()
+                        && !self.checkpoints.is_empty()
+                        && !self.of.run.checkpoint.restart_check
+                        && ends_soon(shepherd).await =>
+                {
+                    reporter.stage(&format!(
+                        "the program ended after checkpoint {}",
+                        self.checkpoints.len()
+                    ));
+                    return Ok(());
+                }
+                Err(halt) => return Err(halt),
+            }
+        }
     }
 }
 
@@ -159,39 +203,11 @@ impl Session for DmtcpSession<'_> {
         shepherd: &mut Shepherd,
         reporter: &AttemptReporter,
     ) -> Result<(), Halt> {
-        let used = &self.of.run.used;
-        if self.series.is_some() && used.places().len() > 1 {
-            let detail = format!(
-                "the images of a series are compared on {}, but they lie on several nodes: choose a shared storage area, or a mapping with only this node",
-                used.head.name
-            );
-            return Err(no_checkpoint(detail).into());
+        let taken = self.take_all(shepherd, reporter).await;
+        if let Some(series) = &self.series {
+            series.forget(&self.of).await;
         }
-        let mut moments = Moments::new(self.of.run)?;
-        let port = coordinator::port(&self.of.layout, shepherd).await?;
-        loop {
-            match self
-                .take_next(&mut moments, &port, shepherd, reporter)
-                .await
-            {
-                Ok(true) => {}
-                Ok(false) => return Ok(()),
-                // a series is as long as its program; the restart needs what is kept for the last one
-                Err(Halt::Failure(_))
-                    if self.of.run.checkpoint.moment.is_series()
-                        && !self.checkpoints.is_empty()
-                        && !self.of.run.checkpoint.restart_check
-                        && ends_soon(shepherd).await =>
-                {
-                    reporter.stage(&format!(
-                        "the program ended after checkpoint {}",
-                        self.checkpoints.len()
-                    ));
-                    return Ok(());
-                }
-                Err(halt) => return Err(halt),
-            }
-        }
+        taken
     }
 
     fn taken(&self) -> usize {

@@ -1,0 +1,224 @@
+//! What differs between the checkpoints of a run that lie on this node, measured before the next one overwrites them.
+
+use super::error::SentinelError;
+use cvc_delta::{
+    BlockSize, DeltaError, Signature, Source, SourceFile, changed_by_part, changed_bytes,
+    sign_with_parts,
+};
+use cvc_image::Part;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+    time::{Instant, SystemTime},
+};
+
+/// What was measured of a checkpoint of a series: of the images of one node, in blocks of a page.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SeriesState {
+    /// Bytes of all its blocks, uncompressed, without the headers of images.
+    pub bytes: u64,
+    /// Of these, bytes of blocks that an earlier checkpoint does not have at the same place: for each earlier one, the first one first.
+    pub changed: Vec<u64>,
+    /// The same since the first checkpoint, by part of the images; empty for the first.
+    pub since_first: BTreeMap<Part, u64>,
+    /// The same since the checkpoint before.
+    pub since_previous: BTreeMap<Part, u64>,
+    /// Time to read and hash it, seconds.
+    pub hash_s: f64,
+}
+
+/// Files that DMTCP saved for checkpoints beside their images, and leaves there, with the time of their last change.
+#[derive(Clone, Debug, Default)]
+pub struct SavedFiles(HashMap<String, SystemTime>);
+
+impl SavedFiles {
+    /// Lists the checkpoint that was written into a directory last: its images, and what DMTCP saved for it in `_files` directories, not what it saved for
+    /// earlier ones that were listed here, nor the script of the restart.
+    ///
+    /// # Errors
+    /// As [`Source::list`].
+    pub fn list(&mut self, dir: &Path) -> Result<Source, DeltaError> {
+        let mut state = Source::list(dir)?;
+        state.files = of_this_checkpoint(state.files, &mut self.0);
+        // its other name
+        state.links.retain(|(name, _)| !is_script(name));
+        Ok(state)
+    }
+}
+
+/// The checkpoints of a run that were read.
+#[derive(Debug, Default)]
+pub(super) struct NodeSeries {
+    /// Hashes of all: a number of 16 bytes for each page.
+    signatures: Vec<Signature>,
+    /// Files of earlier checkpoints that DMTCP leaves beside the images.
+    saved: SavedFiles,
+}
+
+impl NodeSeries {
+    /// Reads the checkpoint in a directory, and compares it with those before. Number 1 begins anew.
+    pub fn add(&mut self, dir: &Path, number: u32) -> Result<SeriesState, SentinelError> {
+        if number == 1 {
+            *self = Self::default();
+        }
+        if self.signatures.len() + 1 != number as usize {
+            return Err(SentinelError::SeriesLost {
+                number,
+                known: self.signatures.len(),
+            });
+        }
+        self.measure(dir).map_err(SentinelError::Series)
+    }
+
+    fn measure(&mut self, dir: &Path) -> Result<SeriesState, DeltaError> {
+        let begin = Instant::now();
+        let mut state = self.saved.list(dir)?;
+        state.files = by_what_was_saved(state.files);
+        state.links.clear();
+        let (signature, parts) = sign_with_parts(&state, BlockSize::PAGE, &|_| {})?;
+        let hash_s = begin.elapsed().as_secs_f64();
+        let by_part = |old: &Signature| {
+            let mut sums = BTreeMap::new();
+            for (part, bytes) in changed_by_part(&signature, &parts, old) {
+                *sums.entry(part).or_default() += bytes;
+            }
+            sums
+        };
+        let old = &self.signatures;
+        let measured = SeriesState {
+            bytes: signature.bytes(),
+            changed: old.iter().map(|o| changed_bytes(&signature, o)).collect(),
+            since_first: old.first().map(by_part).unwrap_or_default(),
+            since_previous: old.last().map(by_part).unwrap_or_default(),
+            hash_s,
+        };
+        self.signatures.push(signature);
+        Ok(measured)
+    }
+}
+
+/// The files of the checkpoint that was written last: its images, and what DMTCP saved for it in `_files` directories, where it leaves what it saved
+/// for earlier ones. The script of the restart is no part of a state.
+fn of_this_checkpoint(
+    files: Vec<SourceFile>,
+    left: &mut HashMap<String, SystemTime>,
+) -> Vec<SourceFile> {
+    let own = files.into_iter().filter(|file| !is_script(&file.name));
+    let own = own.filter(|file| {
+        let changed = std::fs::metadata(&file.path).and_then(|m| m.modified());
+        let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
+        !file.name.contains('/') || left.insert(file.name.clone(), changed) != Some(changed)
+    });
+    own.collect()
+}
+
+/// Whether it is the script of the restart, or its other name.
+fn is_script(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == "sh")
+}
+
+/// Gives files of `_files` directories the names by which those of several checkpoints are compared. A file is saved by another process each time, under
+/// a number of its own, so that the name of what was saved is all that stays; where that is not enough to tell files apart, they keep their names.
+fn by_what_was_saved(mut files: Vec<SourceFile>) -> Vec<SourceFile> {
+    let mut saved: HashMap<String, usize> = HashMap::new();
+    for name in files.iter().filter_map(|file| original(&file.name)) {
+        *saved.entry(name.to_owned()).or_default() += 1;
+    }
+    for file in &mut files {
+        let name = original(&file.name).filter(|name| saved.get(*name) == Some(&1));
+        if let Some(name) = name.map(|name| format!("saved/{name}")) {
+            file.name = name;
+        }
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    files
+}
+
+/// What was saved in a file of a `_files` directory: its name without the number behind it.
+fn original(name: &str) -> Option<&str> {
+    let (_, file) = name.rsplit_once('/')?;
+    let (original, number) = file.rsplit_once('_')?;
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    is_number.then_some(original)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_saved_for_an_earlier_checkpoint_is_none_of_a_later_one() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let put = |name: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a directory")).expect("makes");
+            std::fs::write(path, name).expect("writes");
+        };
+        let names = |left: &mut HashMap<String, SystemTime>| -> Vec<String> {
+            let files = Source::list(dir.path()).expect("a state").files;
+            let own = by_what_was_saved(of_this_checkpoint(files, left)).into_iter();
+            own.map(|file| file.name).collect()
+        };
+        let mut left = HashMap::new();
+        for name in [
+            "ckpt_a_1.dmtcp",
+            "ckpt_b_2.dmtcp",
+            "dmtcp_restart_script_1.sh",
+            "ckpt_a_1_files/segment-7_99606",
+            "ckpt_a_1_files/twice_99607",
+            "ckpt_b_2_files/twice_99606",
+        ] {
+            put(name);
+        }
+        assert_eq!(
+            names(&mut left),
+            [
+                "ckpt_a_1.dmtcp",
+                "ckpt_a_1_files/twice_99607",
+                "ckpt_b_2.dmtcp",
+                "ckpt_b_2_files/twice_99606",
+                "saved/segment-7"
+            ]
+        );
+        // another process saves it
+        put("ckpt_b_2_files/segment-7_99611");
+        assert_eq!(
+            names(&mut left),
+            ["ckpt_a_1.dmtcp", "ckpt_b_2.dmtcp", "saved/segment-7"]
+        );
+    }
+
+    #[test]
+    fn each_checkpoint_is_compared_with_all_before_it_and_none_is_left_out() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let page = 4096;
+        let mut bytes = vec![1_u8; 8 * page];
+        let mut series = NodeSeries::default();
+        let mut take = |series: &mut NodeSeries, number: u32, bytes: &[u8]| {
+            std::fs::write(dir.path().join("state"), bytes).expect("writes");
+            series.add(dir.path(), number)
+        };
+        let first = take(&mut series, 1, &bytes).expect("the first");
+        assert_eq!((first.bytes, first.changed.len()), (8 * 4096, 0));
+        assert!(first.since_first.is_empty());
+        bytes[0] = 2;
+        let second = take(&mut series, 2, &bytes).expect("the second");
+        assert_eq!(second.changed, [4096]);
+        bytes[0] = 1;
+        bytes[page..3 * page].fill(3);
+        let third = take(&mut series, 3, &bytes).expect("the third");
+        // the first page is again what it was at first
+        assert_eq!(third.changed, [2 * 4096, 3 * 4096]);
+        let sum = |parts: &BTreeMap<Part, u64>| parts.values().sum::<u64>();
+        // parts are those of images
+        assert_eq!(
+            (sum(&third.since_first), sum(&third.since_previous)),
+            (0, 0)
+        );
+        let lost = take(&mut series, 5, &bytes).expect_err("the fourth is missing");
+        assert!(lost.to_string().contains("knows 3 of them"), "{lost}");
+        let again = take(&mut series, 1, &bytes).expect("a new series");
+        assert!(again.changed.is_empty());
+    }
+}
