@@ -124,6 +124,7 @@ impl LaunchPlan {
         let part = part.unwrap_or_default();
         let mut inputs = inputs(run, &request, &launch, &values)?;
         inputs.extend(part.inputs);
+        launcher.extend(part.rank);
         let copies = context
             .apps
             .get(&run.point.app)

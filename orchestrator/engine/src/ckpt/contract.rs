@@ -74,6 +74,8 @@ pub struct LaunchPart {
     pub before: String,
     /// Words before the launcher, as the shell reads them.
     pub wrapper: String,
+    /// Words before the program of each rank, behind those of the launcher.
+    pub rank: Vec<String>,
     /// Lines after the program's end.
     pub after: String,
     /// Files that it needs in the working directory.

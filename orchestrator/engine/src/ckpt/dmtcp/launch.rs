@@ -8,7 +8,7 @@ use crate::{
     render::{self, RenderError, Template, shell_quote},
     run::{Input, RunContext, ScriptFailure},
 };
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::point::Compression;
 use serde_json::json;
 
@@ -67,12 +67,27 @@ pub(super) fn launch(install: &Install, run: &RunContext) -> Result<LaunchPart, 
             words.join(" "),
             shell_quote(host(run))
         ),
+        rank: if gzip.is_some() {
+            first_on_path(&run.work.join(PROGRAMS))
+        } else {
+            Vec::new()
+        },
         after: format!(
             "[ -z \"${{CVC_BY_HAND:-}}\" ] || {} -h 127.0.0.1 -p \"$DMTCP_PORT\" -q >/dev/null 2>&1\n",
             shell_quote(&command)
         ),
         inputs: several.then(source).into_iter().collect(),
     })
+}
+
+/// Words that start a program with this directory first on its PATH. The environment of the launcher is not enough: Open MPI puts the directory of
+/// its own programs before it, in which there may be a gzip.
+fn first_on_path(dir: &Utf8Path) -> Vec<String> {
+    let script = format!(
+        "PATH={}:\"$PATH\"; export PATH; exec \"$0\" \"$@\"",
+        shell_quote(dir.as_str())
+    );
+    vec!["sh".to_owned(), "-c".to_owned(), script]
 }
 
 /// How its processes address the coordinator: ranks on other nodes must reach it as well.
@@ -88,4 +103,25 @@ pub(super) fn host(run: &RunContext) -> &str {
 /// program never comes.
 pub(super) fn stale_s(run: &RunContext) -> u64 {
     (run.timeout_s.ceil() as u64).clamp(60, 7 * 24 * 3600)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_program_finds_the_directory_first_and_gets_its_arguments() {
+        let words = first_on_path(Utf8Path::new("/some where/it's"));
+        let told = Command::new(&words[0])
+            .args(&words[1..])
+            .args(["sh", "-c", "echo \"$PATH|$0|$1\"", "a b", "$c"])
+            .output()
+            .expect("sh");
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        assert!(
+            told.starts_with("/some where/it's:/") && told.trim_end().ends_with("|a b|$c"),
+            "{told}"
+        );
+    }
 }
