@@ -10,6 +10,7 @@ mod none;
 mod own_series;
 pub mod quirks;
 mod registry;
+mod series;
 
 pub use contract::{
     Checkpointer, Course, Halt, Install, LaunchPart, Restart, Search, Session, SessionContext,

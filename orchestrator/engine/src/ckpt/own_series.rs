@@ -1,16 +1,16 @@
 //! A series of checkpoints that a program writes itself: what differs between them, by places in their files, measured before the next one
 //! overwrites them.
 
+use super::series::{self, Measured};
 use crate::run::{Findings, RunContext, RunError, compile, files, patterns};
 use camino::Utf8PathBuf;
-use cvc_core::record::{Source, Unit, names};
 use cvc_delta::{
-    Addressing, BlockSize, Matrix, Method, Signature, Source as State, SourceFile, Threshold,
-    changed_bytes, sign,
+    Addressing, BlockSize, Signature, Source as State, SourceFile, changed_bytes, sign,
 };
 use cvc_probe::sentinel::FileFound;
 use regex::Regex;
 use std::{
+    collections::BTreeMap,
     io::{Read, Seek, SeekFrom},
     os::unix::fs::PermissionsExt,
     time::{Duration, Instant},
@@ -24,36 +24,6 @@ const QUIET: Duration = Duration::from_millis(500);
 const MOST: usize = 1000;
 /// Most of the output that is kept while a line is incomplete, bytes.
 const MAX_LINE_BYTES: usize = 64 << 10;
-
-/// Methods that a series is told for, as for series of DMTCP.
-const METHODS: [(&str, Method); 5] = [
-    ("full", Method::Full),
-    ("incremental", Method::Incremental),
-    ("differential", Method::Differential),
-    (
-        "adca",
-        Method::Adca {
-            threshold: Threshold::DEFAULT,
-        },
-    ),
-    (
-        "bounded",
-        Method::Bounded {
-            threshold: Threshold::DEFAULT,
-            files: 3,
-        },
-    ),
-];
-
-/// What was measured of a checkpoint.
-#[derive(Debug)]
-struct Measured {
-    at_s: f64,
-    bytes: u64,
-    /// Since each earlier one.
-    changed: Vec<u64>,
-    hash_s: f64,
-}
 
 /// The checkpoints of a run that were measured.
 #[derive(Debug)]
@@ -174,6 +144,8 @@ impl OwnSeries {
             at_s,
             bytes: signature.bytes(),
             changed,
+            // only images have parts
+            parts: BTreeMap::new(),
             hash_s,
         });
         self.signatures.push(signature);
@@ -182,62 +154,8 @@ impl OwnSeries {
 
     /// Records what was measured of a series of which the program says that it wrote so many, and what each method would store of it.
     pub fn record(&self, written: usize, to: &mut Findings) {
-        if self.measured.is_empty() {
-            return;
-        }
-        let (clock, files) = (Source::Clock, Source::Image);
-        let planned = written.max(self.measured.len());
-        let labels = [("planned", planned.to_string())];
-        let taken = self.measured.len() as f64;
-        let name = names::SERIES_CHECKPOINTS;
-        to.record(name, taken, Unit::Count, clock, None, &labels);
-        for (t, measured) in self.measured.iter().enumerate() {
-            let ckpt = ("ckpt", (t + 1).to_string());
-            let own = std::slice::from_ref(&ckpt);
-            for (name, seconds) in [
-                (names::SERIES_AT_S, measured.at_s),
-                (names::SERIES_HASH_S, measured.hash_s),
-            ] {
-                to.record(name, seconds, Unit::Seconds, clock, None, own);
-            }
-            let bytes = measured.bytes as f64;
-            to.record(names::SERIES_BYTES, bytes, Unit::Bytes, files, None, own);
-            for (since, changed) in measured.changed.iter().enumerate() {
-                let labels = [ckpt.clone(), ("since", (since + 1).to_string())];
-                let name = names::SERIES_CHANGED_BYTES;
-                to.record(name, *changed as f64, Unit::Bytes, files, None, &labels);
-            }
-        }
-        self.record_methods(to);
-    }
-
-    fn record_methods(&self, to: &mut Findings) {
-        let matrix = Matrix::new(
-            self.measured.iter().map(|m| m.at_s).collect(),
-            self.measured.iter().map(|m| m.bytes).collect(),
-            self.measured.iter().map(|m| m.changed.clone()).collect(),
-        );
-        let source = Source::Image;
-        for (name, method) in METHODS {
-            let choices = matrix.choices(method);
-            let label = ("method", name.to_owned());
-            for (t, choice) in choices.iter().enumerate() {
-                let labels = [
-                    ("ckpt", (t + 1).to_string()),
-                    label.clone(),
-                    ("base", choice.base.map_or(0, |base| base + 1).to_string()),
-                ];
-                let (name, stored) = (names::SERIES_STORED_BYTES, choice.bytes as f64);
-                to.record(name, stored, Unit::Bytes, source, None, &labels);
-            }
-            let total = choices.iter().map(|c| c.bytes).sum::<u64>() as f64;
-            let most = choices.iter().map(|c| c.files).max().unwrap_or(0);
-            let own = std::slice::from_ref(&label);
-            let name = names::SERIES_TOTAL_BYTES;
-            to.record(name, total, Unit::Bytes, source, None, own);
-            let name = names::SERIES_RESTORE_FILES;
-            to.record(name, f64::from(most), Unit::Count, source, None, own);
-        }
+        let planned = written.max(self.measured.len()) as u64;
+        series::record(&self.measured, planned, to);
     }
 }
 

@@ -1,16 +1,19 @@
 //! The checkpoints of a series, stored as deltas while the program runs, and in all other ways after its end.
 
-use crate::run::{Findings, RunFailure};
+use crate::{
+    ckpt::series::method,
+    run::{Findings, RunFailure},
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
-    campaign::{DeltaCodec, DeltaMethod, DeltaSettings, DeltaWay},
+    campaign::{DeltaCodec, DeltaSettings, DeltaWay},
     outcome::Cause,
     record::{Source, Unit, names},
     store::{copy_tree, remove_all},
 };
 use cvc_delta::{
-    BlockSize, Codec, DeltaError, DeltaErrorKind, Method, Series, SeriesOptions, Source as State,
-    Threshold, require_same,
+    BlockSize, Codec, DeltaError, DeltaErrorKind, Series, SeriesOptions, Source as State,
+    require_same,
 };
 use cvc_probe::sentinel::SavedFiles;
 use nix::sys::statvfs::statvfs;
@@ -25,24 +28,6 @@ use std::{
 const DIR: &str = ".cvc-deltas";
 /// Directory in the directory of a run for the series that is kept.
 const KEPT: &str = "deltas";
-/// At most so many files restore a state by [`DeltaMethod::Bounded`].
-const BOUNDED_FILES: u32 = 3;
-
-/// A method, with the threshold that it has by default.
-pub(super) fn method(of: DeltaMethod) -> Method {
-    let threshold = Threshold::DEFAULT;
-    match of {
-        DeltaMethod::Full => Method::Full,
-        DeltaMethod::Incremental => Method::Incremental,
-        DeltaMethod::Differential => Method::Differential,
-        DeltaMethod::Adca => Method::Adca { threshold },
-        DeltaMethod::Bounded => Method::Bounded {
-            threshold,
-            files: BOUNDED_FILES,
-        },
-    }
-}
-
 fn options(way: DeltaWay) -> Result<SeriesOptions, DeltaErrorKind> {
     Ok(SeriesOptions {
         method: method(way.method),
