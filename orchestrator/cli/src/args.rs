@@ -3,8 +3,8 @@
 mod delta;
 
 pub use delta::{
-    CodecName, DeltaArgs, DeltaCommand, DeltaCompareArgs, DeltaMakeArgs, DeltaPruneArgs,
-    DeltaRestoreArgs, DeltaShowArgs, DeltaVerifyArgs, ImageDiffArgs, MethodName,
+    CodecName, DeltaArgs, DeltaCatArgs, DeltaCommand, DeltaCompareArgs, DeltaMakeArgs,
+    DeltaPruneArgs, DeltaRestoreArgs, DeltaShowArgs, DeltaVerifyArgs, ImageDiffArgs, MethodName,
 };
 
 use crate::exit_status::ExitStatus;

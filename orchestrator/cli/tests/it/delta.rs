@@ -675,31 +675,12 @@ fn a_stretch_of_a_file_of_a_state_is_written_as_it_is() {
     ] {
         refused(&["delta", "cat", text(&series), state, file], code, said);
     }
-    // no packet is read that is not needed: the stretch of another packet is there still
+    // no packet is read that is not needed: what is stored of the other image lies in the first one
     let third = series.join("0003.state");
     let mut bytes = fs::read(&third).expect("reads");
     bytes[20] ^= 1;
     fs::write(&third, bytes).expect("writes");
-    let damaged: Vec<bool> = (0..image.len())
-        .step_by(4096)
-        .map(|from| {
-            let from = from.to_string();
-            let args = [
-                "delta",
-                "cat",
-                text(&series),
-                "3",
-                name,
-                "--from",
-                &from,
-                "--length",
-                "4096",
-            ];
-            cvc(&args).code == Some(6)
-        })
-        .collect();
-    let count = damaged.iter().filter(|is| **is).count();
-    assert!(count <= 4, "{count} blocks of one packet of four");
+    assert!(cat(&[]) == image);
     let other = "ckpt_relax_98ff-41000-2f1307f1a2b.dmtcp";
     refused(
         &["delta", "cat", text(&series), "3", other],

@@ -99,11 +99,12 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
             progress.advance(bytes);
         });
         let document = VerifiedDocument::new(*state, args.against.as_deref(), &verified);
-        match verified {
+        match &verified {
             _ if args.json => {}
-            Ok(verified) => tell(paragraph("", &verified_text(&verified, args))),
+            Ok(verified) => tell(paragraph("", &verified_text(verified, args))),
+            // it is told as the error of the command
             Err(_) if states.len() == 1 => {}
-            Err(ref error) => tell(paragraph("", &format!("state {state}: {error}"))),
+            Err(error) => tell(paragraph("", &format!("state {state}: {error}"))),
         }
         found.push(document);
         failed.extend(verified.err().map(|error| (*state, error)));
@@ -117,11 +118,23 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
         let text = serde_json::to_string_pretty(&document).map_err(std::io::Error::from)?;
         writeln!(output::shown_as(true), "{text}")?;
     }
-    match <[_; 1]>::try_from(failed) {
-        Ok([(_, error)]) if states.len() == 1 => Err(error.into()),
-        Ok(one) => cannot_restore(args, &one, states.len()),
-        Err(failed) if failed.is_empty() => Ok(ExitStatus::Done),
-        Err(failed) => cannot_restore(args, &failed, states.len()),
+    let Some((_, first)) = failed.first() else {
+        return Ok(ExitStatus::Done);
+    };
+    let message = format!(
+        "{}: {} of {} cannot be restored",
+        args.series.display(),
+        failed.len(),
+        counted(states.len(), "state")
+    );
+    let hint = first.hint().map(str::to_owned);
+    match failed.pop() {
+        Some((_, error)) if states.len() == 1 => Err(error.into()),
+        _ => Err(Failure::Other {
+            status: ExitStatus::Unreadable,
+            message,
+            hint,
+        }),
     }
 }
 
@@ -146,26 +159,6 @@ fn verified_text(verified: &Verified, args: &DeltaVerifyArgs) -> String {
         size(verified.bytes as f64),
         counted(verified.files, "file"),
     )
-}
-
-fn cannot_restore(
-    args: &DeltaVerifyArgs,
-    failed: &[(u32, DeltaError)],
-    states: usize,
-) -> Result<ExitStatus, Failure> {
-    Err(Failure::Other {
-        status: ExitStatus::Unreadable,
-        message: format!(
-            "{}: {} of {} cannot be restored",
-            args.series.display(),
-            failed.len(),
-            counted(states, "state")
-        ),
-        hint: failed
-            .first()
-            .and_then(|(_, error)| error.hint())
-            .map(str::to_owned),
-    })
 }
 
 /// Writes a stretch of a file of a state to standard output.

@@ -422,7 +422,7 @@ fn with_peak<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cvc_core::{ids::RunId, units::ByteSize};
+    use cvc_core::{campaign::DeltaMethod, ids::RunId, units::ByteSize};
 
     /// Real checkpoints of a small program on two ranks, gzip'd.
     const RELAX: &str = "../delta/tests/fixtures/relax";
