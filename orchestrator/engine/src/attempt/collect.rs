@@ -70,6 +70,9 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     judge.io(&seen);
     judge.figures()?;
     judge.restart()?;
+    if let Some(failure) = &evidence.not_evaluated {
+        judge.fail(failure.cause, failure.detail.clone());
+    }
     judge.noise();
     evidence.session.keep_logs();
     let facts = facts(evidence, &seen);
