@@ -68,7 +68,9 @@ mod tests {
     use super::*;
     use std::{fs, path::Path};
 
-    fn state(dir: &Path, files: &[(&str, &[u8])]) -> Source {
+    type Files<'a> = &'a [(&'a str, &'a [u8])];
+
+    fn state(dir: &Path, files: Files<'_>) -> Source {
         for (name, bytes) in files {
             let path = dir.join(name);
             fs::create_dir_all(path.parent().expect("a directory")).expect("makes");
@@ -83,7 +85,7 @@ mod tests {
         let long = vec![7; PIECE + 3];
         let mut other = long.clone();
         other[PIECE + 1] = 8;
-        let cases: [(&str, &[(&str, &[u8])], Option<&str>); 5] = [
+        let cases: [(&str, Files<'_>, Option<&str>); 5] = [
             ("same", &[("a", &long), ("d/b", b"")], None),
             ("bytes", &[("a", &other), ("d/b", b"")], Some("a")),
             ("shorter", &[("a", &long[..PIECE]), ("d/b", b"")], Some("a")),

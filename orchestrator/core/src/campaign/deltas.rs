@@ -1,14 +1,7 @@
 //! How the checkpoints of a series are stored as deltas: `[checkpoint] deltas`.
 
-use super::{
-    checker::{Checker, Place},
-    raw::RawDeltas,
-};
-use crate::{source::Step, units::ByteSize};
+use crate::units::ByteSize;
 use serde::{Deserialize, Serialize};
-
-/// Smallest and largest block, bytes: as `cvc delta` has them.
-const BLOCKS: std::ops::RangeInclusive<u64> = (4 << 10)..=(1 << 20);
 
 /// Against which earlier state a state is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -105,48 +98,5 @@ impl DeltaSettings {
                 })
             })
         })
-    }
-}
-
-/// Checks them, where `place` gives positions below `[checkpoint]`.
-pub(super) fn read(check: &mut Checker<'_>, raw: &RawDeltas, place: &Place<'_>) -> DeltaSettings {
-    list(check, "methods", &raw.methods, place);
-    list(check, "codecs", &raw.codecs, place);
-    list(check, "blocks", &raw.blocks, place);
-    for (i, block) in raw.blocks.iter().enumerate() {
-        if !(block.0.is_power_of_two() && BLOCKS.contains(&block.0)) {
-            check.fail(
-                place(&["deltas".into(), "blocks".into(), i.into()]),
-                format!("a block of {block}"),
-                "write a power of two from \"4KiB\", a page, to \"1MiB\"",
-            );
-        }
-    }
-    DeltaSettings {
-        methods: raw.methods.clone(),
-        codecs: raw.codecs.clone(),
-        blocks: raw.blocks.clone(),
-        keep: raw.keep,
-    }
-}
-
-/// Refuses a list that is empty, or has something twice.
-fn list<T: PartialEq>(check: &mut Checker<'_>, key: &str, list: &[T], place: &Place<'_>) {
-    let way: [Step<'_>; 2] = ["deltas".into(), key.into()];
-    if list.is_empty() {
-        check.fail(
-            place(&way),
-            format!("the list `{key}` is empty"),
-            "give at least one, or remove the key to get its default",
-        );
-    }
-    for (i, value) in list.iter().enumerate() {
-        if list[..i].contains(value) {
-            check.fail(
-                place(&[way[0], way[1], i.into()]),
-                format!("it is given twice in `{key}`"),
-                "remove one",
-            );
-        }
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     build::{self, Known, WrittenRule},
     checker::{Checker, KnownHosts, Place, is_name},
-    ec2_settings,
+    delta_settings, ec2_settings,
     factor::{self, Amount, BUILT_IN, Entry, Factor, Value, conditions_of},
     grid::Grid,
     level,
@@ -268,7 +268,7 @@ fn read(
     let grids = grids(&mut check, &known, &tables, table);
     if check.errors.is_empty() {
         let place = |rest: &[Step<'_>]| span_of(table, &[&["checkpoint".into()], rest].concat());
-        settings::deltas_of_a_series(&mut check, &checkpoint, &grids, &place);
+        delta_settings::require_series(&mut check, &checkpoint, &grids, &place);
     }
     check_classes(&mut check, &known, &tables);
     check_rules(&mut check, &known, &tables, predict.as_ref());

@@ -5,6 +5,7 @@ mod build;
 mod checker;
 mod cluster;
 mod cluster_settings;
+mod delta_settings;
 mod deltas;
 mod ec2;
 mod ec2_names;

@@ -3,9 +3,7 @@
 use super::{
     blocks::{BlockKind, Blocks},
     checker::{Checker, Place, is_name, path_text},
-    cluster_settings, deltas, ec2_settings,
-    grid::Grid,
-    install_settings,
+    cluster_settings, delta_settings, ec2_settings, install_settings,
     model::{
         CheckpointSettings, DmtcpSettings, MpiFamily, MpiLibrary, MpiSource, ReportSettings,
         RunSettings, Site, SiteKind, StorageArea, StorageKind, Until,
@@ -14,7 +12,6 @@ use super::{
 };
 use crate::{
     names::wrong_variable,
-    point::Moment,
     source::{Step, suggestion},
 };
 use indexmap::IndexMap;
@@ -255,24 +252,7 @@ pub fn checkpoint(
         deltas: raw
             .deltas
             .as_ref()
-            .map(|raw| deltas::read(check, raw, place)),
-    }
-}
-
-/// Deltas are made of a series that is compared.
-pub fn deltas_of_a_series(
-    check: &mut Checker<'_>,
-    checkpoint: &CheckpointSettings,
-    grids: &[Grid],
-    place: &Place<'_>,
-) {
-    let is_compared = |grid: &Grid| grid.settings.moment.values.iter().any(Moment::is_compared);
-    if checkpoint.deltas.is_some() && !grids.iter().any(is_compared) {
-        check.fail(
-            place(&["deltas".into()]),
-            "`deltas` without a series of checkpoints",
-            "write `moment = { every_s = 60, count = 8 }`, or remove it: a single checkpoint has no delta",
-        );
+            .map(|raw| delta_settings::read(check, raw, place)),
     }
 }
 

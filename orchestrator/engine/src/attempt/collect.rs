@@ -71,6 +71,9 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     judge.figures()?;
     judge.pages()?;
     judge.restart()?;
+    if let Some(failure) = &evidence.not_evaluated {
+        judge.fail(failure.cause, failure.detail.clone());
+    }
     judge.noise();
     evidence.session.keep_logs();
     let facts = facts(evidence, &seen);

@@ -21,7 +21,13 @@ use cvc_core::outcome::Cause;
 use cvc_core::stop::{StopSignal, stop_now};
 use cvc_probe::shepherd::{Exit, Job};
 use nix::sys::signal::Signal;
-use std::future::Future;
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// How a program under a shepherd ended.
 enum Ending {
@@ -104,16 +110,17 @@ pub(super) async fn execute(
         }
         Err(Halt::Error(error)) => return Err(error),
     };
-    if ran.halted.is_none() && ran.cut_off.is_none() {
+    let mut not_evaluated = None;
+    if ran.halted.is_none() && ran.cut_off.is_none() && not_restarted.is_none() {
         match execution.evaluate().await {
             None => return Ok(interrupted()),
             Some(Ok(())) => {}
-            Some(Err(Halt::Failure(failure))) => ran.halted = Some(failure),
+            Some(Err(Halt::Failure(failure))) => not_evaluated = Some(failure),
             Some(Err(Halt::Error(error))) => return Err(error),
         }
     }
     execution
-        .collect(ran, restarted.as_ref(), not_restarted)
+        .collect(ran, restarted.as_ref(), not_restarted, not_evaluated)
         .await
 }
 
@@ -256,8 +263,7 @@ impl Execution<'_> {
         let mut shepherd = self
             .shepherds
             .start(job, &prepared.run.dir.join("restart.job.json"))
-            .await
-            .map_err(RunError::from)?;
+            .await?;
         // the placement of its ranks was checked before
         let exit = match watch(
             &prepared.run,
@@ -293,9 +299,16 @@ impl Execution<'_> {
 
     /// Measures what needs the program no more; `None` when the user has interrupted it.
     async fn evaluate(&mut self) -> Option<Result<(), Halt>> {
+        let stop: Arc<AtomicBool> = Arc::default();
+        let mut work = self.session.evaluate(self.reporter, &stop);
         tokio::select! {
-            done = self.session.evaluate(self.reporter) => Some(done),
-            () = stop_now(self.stop_signal) => None,
+            done = &mut work => Some(done),
+            () = stop_now(self.stop_signal) => {
+                // what it writes is removed next
+                stop.store(true, Ordering::Relaxed);
+                let _ = work.await;
+                None
+            }
         }
     }
 
@@ -305,6 +318,7 @@ impl Execution<'_> {
         ran: EndedProgram,
         restarted: Option<&Restarted>,
         not_restarted: Option<RunFailure>,
+        not_evaluated: Option<RunFailure>,
     ) -> Result<Executed, RunError> {
         let EndedProgram {
             mut halted,
@@ -335,6 +349,7 @@ impl Execution<'_> {
             noise: &noise,
             restarted,
             not_restarted,
+            not_evaluated,
             cut_off,
             outputs,
         };

@@ -26,6 +26,8 @@ pub(super) struct Evidence<'a> {
     pub restarted: Option<&'a Restarted>,
     /// Why it was not restarted.
     pub not_restarted: Option<RunFailure>,
+    /// Why what needs the program no more was not measured.
+    pub not_evaluated: Option<RunFailure>,
     /// Why the run was ended before its end: a node was lost, ranks were misplaced.
     pub cut_off: Option<RunFailure>,
     /// Files whose sizes the program reports.

@@ -12,7 +12,11 @@ use camino::Utf8PathBuf;
 use cvc_core::campaign::{CheckpointSettings, Site};
 use cvc_core::point::Compression;
 use serde_json::Value;
-use std::{fmt, future::pending};
+use std::{
+    fmt,
+    future::pending,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 /// How far a checkpointer is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,11 +225,15 @@ pub trait Session: Send + Sync {
     /// Ends the ranks, where it can do so faster or more cleanly than a signal.
     async fn stop(&self) {}
 
-    /// Measures what needs the program no more, once the run and its restart are over. May take long; dropped when the user wants to stop.
+    /// Measures what needs the program no more, once the run and its restart are over. May take long; ends early once `stop` is set.
     ///
     /// # Errors
     /// When it cannot be measured.
-    async fn evaluate(&mut self, _reporter: &AttemptReporter) -> Result<(), Halt> {
+    async fn evaluate(
+        &mut self,
+        _reporter: &AttemptReporter,
+        _stop: &Arc<AtomicBool>,
+    ) -> Result<(), Halt> {
         Ok(())
     }
 

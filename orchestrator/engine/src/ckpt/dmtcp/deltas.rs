@@ -124,7 +124,7 @@ impl Deltas {
             failure(Cause::Checkpoint, &what, &error)
         };
         let state = self.saved.list(images.as_std_path()).map_err(failed)?;
-        fs::create_dir_all(&self.dir).map_err(|e| failed(io_error(&self.dir, "make", e)))?;
+        make_dir(&self.dir).map_err(failed)?;
         require_room(&self.dir, state.bytes()).map_err(failed)?;
         let live = self.live();
         let Some(first) = self.ways.first_mut() else {
@@ -167,7 +167,7 @@ impl Deltas {
             failure(Cause::Restart, &what, &error)
         };
         let (moved, restored) = (self.dir.join("moved"), self.dir.join("restored"));
-        fs::create_dir_all(&moved).map_err(|e| failed(io_error(&moved, "make", e)))?;
+        make_dir(&moved).map_err(failed)?;
         require_room(&self.dir, self.largest_bytes).map_err(failed)?;
         move_entries(images, &moved).map_err(failed)?;
         let bytes = Series::open(self.live().as_std_path())
@@ -358,6 +358,16 @@ fn io_error(path: &Utf8Path, verb: &'static str, error: io::Error) -> DeltaError
     DeltaError {
         path: path.into(),
         kind: DeltaErrorKind::Io { verb, error },
+    }
+}
+
+/// Makes a directory, if it is not there. Where the run's own directory is gone, nothing is made.
+fn make_dir(dir: &Utf8Path) -> Result<(), DeltaError> {
+    match fs::create_dir(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(io_error(dir, "make", error))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -26,10 +26,7 @@ use cvc_core::{
 };
 use serde_json::Value;
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
@@ -175,15 +172,6 @@ impl<'r> DmtcpSession<'r> {
     }
 }
 
-/// Tells a thread to end.
-struct StopOnDrop(Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Whether the program has ended, or does so at once.
 async fn ends_soon(shepherd: &mut Shepherd) -> bool {
     let begin = Instant::now();
@@ -242,15 +230,17 @@ impl Session for DmtcpSession<'_> {
         failed
     }
 
-    async fn evaluate(&mut self, reporter: &AttemptReporter) -> Result<(), Halt> {
+    async fn evaluate(
+        &mut self,
+        reporter: &AttemptReporter,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<(), Halt> {
         let ways = self.deltas().map_or(0, Deltas::ways);
-        // this future is dropped when the user wants to stop; threads are not
-        let stop = StopOnDrop(Arc::default());
         for way in 0..ways {
             if let Some(deltas) = self.deltas() {
                 reporter.stage(&deltas.title(way));
             }
-            let stop = stop.0.clone();
+            let stop = stop.clone();
             self.on_deltas(move |deltas| deltas.evaluate(way, &stop))
                 .await?;
         }

@@ -1,0 +1,73 @@
+//! Checks `[checkpoint] deltas`.
+
+use super::{
+    checker::{Checker, Place},
+    deltas::DeltaSettings,
+    grid::Grid,
+    model::CheckpointSettings,
+    raw::RawDeltas,
+};
+use crate::{point::Moment, source::Step};
+
+/// Smallest and largest block, bytes: as `cvc delta` has them.
+const BLOCKS: std::ops::RangeInclusive<u64> = (4 << 10)..=(1 << 20);
+
+/// Checks them, where `place` gives positions below `[checkpoint]`.
+pub fn read(check: &mut Checker<'_>, raw: &RawDeltas, place: &Place<'_>) -> DeltaSettings {
+    list(check, "methods", &raw.methods, place);
+    list(check, "codecs", &raw.codecs, place);
+    list(check, "blocks", &raw.blocks, place);
+    for (i, block) in raw.blocks.iter().enumerate() {
+        if !(block.0.is_power_of_two() && BLOCKS.contains(&block.0)) {
+            check.fail(
+                place(&["deltas".into(), "blocks".into(), i.into()]),
+                format!("a block of {block}"),
+                "write a power of two from \"4KiB\", a page, to \"1MiB\"",
+            );
+        }
+    }
+    DeltaSettings {
+        methods: raw.methods.clone(),
+        codecs: raw.codecs.clone(),
+        blocks: raw.blocks.clone(),
+        keep: raw.keep,
+    }
+}
+
+/// Refuses a list that is empty, or has something twice.
+fn list<T: PartialEq>(check: &mut Checker<'_>, key: &str, list: &[T], place: &Place<'_>) {
+    let way: [Step<'_>; 2] = ["deltas".into(), key.into()];
+    if list.is_empty() {
+        check.fail(
+            place(&way),
+            format!("the list `{key}` is empty"),
+            "give at least one, or remove the key to get its default",
+        );
+    }
+    for (i, value) in list.iter().enumerate() {
+        if list[..i].contains(value) {
+            check.fail(
+                place(&[way[0], way[1], i.into()]),
+                format!("it is given twice in `{key}`"),
+                "remove one",
+            );
+        }
+    }
+}
+
+/// Deltas are made of a series that is compared.
+pub fn require_series(
+    check: &mut Checker<'_>,
+    checkpoint: &CheckpointSettings,
+    grids: &[Grid],
+    place: &Place<'_>,
+) {
+    let is_compared = |grid: &Grid| grid.settings.moment.values.iter().any(Moment::is_compared);
+    if checkpoint.deltas.is_some() && !grids.iter().any(is_compared) {
+        check.fail(
+            place(&["deltas".into()]),
+            "`deltas` without a series of checkpoints",
+            "write `moment = { every_s = 60, count = 8 }`, or remove it: a single checkpoint has no delta",
+        );
+    }
+}
