@@ -21,6 +21,10 @@ const COSTS: [&str; 6] = ["--app-time", "10h", "--mtbf", "6h", "--bandwidth", "1
 /// Checkpoints of a program with one file of 4 MiB: some pages always change, and a front leaves changed ones behind.
 fn states(dir: &Path, seconds: &[u64]) -> Vec<String> {
     let mut content = vec![7_u8; 4 << 20];
+    // no page is like another, or one would be stored for all
+    for (page, bytes) in content.chunks_mut(4096).enumerate() {
+        bytes[8..10].copy_from_slice(&(page as u16).to_le_bytes());
+    }
     let mut names = Vec::new();
     for (t, second) in seconds.iter().enumerate() {
         let pages = (0..20).chain(100..100 + *second as usize);

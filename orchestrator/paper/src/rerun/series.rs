@@ -314,21 +314,19 @@ fn mean(values: &[u64]) -> f64 {
     values.iter().sum::<u64>() as f64 / values.len().max(1) as f64
 }
 
-/// The mean of the first and of the last third of what is stored after the first checkpoint.
+/// What is stored of the second checkpoint, and of the last third of them in the mean.
 fn ends(volumes: &[u64]) -> (f64, f64) {
     let deltas = volumes.get(1..).unwrap_or_default();
     let third = (deltas.len() / 3).max(1).min(deltas.len());
-    (
-        mean(&deltas[..third]),
-        mean(&deltas[deltas.len() - third..]),
-    )
+    let first = deltas.first().map_or(0.0, |v| *v as f64);
+    (first, mean(&deltas[deltas.len() - third..]))
 }
 
 fn growth(volumes: &[u64]) -> (f64, String) {
     let (first, last) = ends(volumes);
     let times = if first > 0.0 { last / first } else { 1.0 };
     let text = format!(
-        "{} in the first third of the checkpoints, {} in the last: × {times:.2}",
+        "{} of the second checkpoint, {} of each in the last third: × {times:.2}",
         size(first),
         size(last)
     );

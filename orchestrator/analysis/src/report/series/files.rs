@@ -18,6 +18,9 @@ const CODECS: [&str; 4] = ["none", "gzip", "zstd", "lz4"];
 /// The codec of plots that show only one, if it was measured.
 const USUAL_CODEC: &str = "zstd";
 
+/// Rows of a table that is not folded.
+const MOST_SHOWN: usize = 24;
+
 /// What was recorded of stored files.
 pub(super) struct Files {
     bytes: Vec<SeriesStored>,
@@ -276,6 +279,7 @@ impl Files {
                 }
             }
         }
+        table.folded = table.rows.len() > MOST_SHOWN;
         (!table.rows.is_empty()).then_some(table)
     }
 
