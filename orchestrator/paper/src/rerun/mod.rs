@@ -6,6 +6,7 @@
 
 mod definition;
 mod join;
+mod measured;
 mod runs;
 mod select;
 mod series;
@@ -17,8 +18,7 @@ pub use definition::{
 pub use join::{
     Joined, JoinedCell, JoinedDifferences, JoinedTable, SeriesStep, UnmeasuredRow, join,
 };
+pub use measured::MeasuredSeries;
 pub use runs::CampaignMeasurements;
-pub use series::{
-    JoinedSeries, JudgedClaim, MeasuredSeries, StoredFiles, SwitchRange, switch_ranges, told,
-};
+pub use series::{JoinedSeries, JudgedClaim, StoredFiles, SwitchRange, switch_ranges, told};
 pub use show::{Tally, sections, tally};

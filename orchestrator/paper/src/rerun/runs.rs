@@ -2,8 +2,8 @@
 
 use super::{
     definition::{FACTOR_NAMES, Value},
+    measured::{self, MeasuredSeries},
     select::Images,
-    series::{self, MeasuredSeries},
 };
 use cvc_core::ids::PointId;
 use cvc_core::point::Point;
@@ -91,7 +91,8 @@ impl CampaignMeasurements {
                 problem,
             });
         }
-        self.series.extend(series::read(index, &campaign, &points)?);
+        self.series
+            .extend(measured::read(index, &campaign, &points)?);
         self.left_out
             .extend(index.excluded()?.into_iter().map(|e| SkippedPoint {
                 factors: matched_factors(&e.point),

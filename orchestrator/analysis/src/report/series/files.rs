@@ -1,6 +1,6 @@
 //! Stored files of a series: their sizes, and the times to store and to restore, by method, codec and size of blocks.
 
-use super::{BOUNDED, METHODS, OverCheckpoints, by_checkpoint};
+use super::over::{BOUNDED, METHODS, OverCheckpoints, by_checkpoint};
 use crate::report::{
     format::Style,
     layout::{self, PlannedPlot},

@@ -2,37 +2,26 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `mod.rs` | volumes before compression, and how values are drawn over the numbers of checkpoints |
+//! | `mod.rs` | volumes before compression |
+//! | `over.rs` | how values are drawn over the numbers of checkpoints; the methods |
 //! | `files.rs` | stored files: sizes and times by method, codec and size of blocks |
 //! | `zones.rs` | what changed by zone of memory |
 //! | `recommended.rs` | the method and interval that the series speaks for |
 
 mod files;
+mod over;
 mod recommended;
 mod zones;
 
+use self::over::{BOUNDED, METHODS, OverCheckpoints, by_checkpoint};
 use super::{
-    format::Style,
     layout::{self, PlannedPlot},
-    model::{Block, Cell, Column, Plot, Section, Table},
-    plot::{self, Categories, Marks, Panel, Whisker},
+    model::{Block, Cell, Column, Section, Table},
     summary,
 };
 use crate::results::data::Data;
 use cvc_core::record::names;
 use cvc_index::{Index, SeriesVolume, error::AnalysisError};
-
-/// The methods that are drawn, as records and people name them, in the order of tables.
-const METHODS: [(&str, &str); 4] = [
-    ("full", "full"),
-    ("incremental", "incremental"),
-    ("differential", "differential"),
-    ("adca", "ADCA"),
-];
-/// The method that is only in the table.
-const BOUNDED: (&str, &str) = ("bounded", "at most 3 files");
-/// Most numbers of checkpoints along an axis, beyond which only some are written.
-const MOST_TICKS: usize = 12;
 
 pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisError> {
     let volumes = index.series_volumes()?;
@@ -64,95 +53,6 @@ fn after_first(volumes: &[SeriesVolume], point: &str, method: &str) -> Vec<Optio
         .filter(|v| v.point == point && v.method == method && v.ckpt > 1);
     let found: Vec<(u32, f64)> = of.map(|v| (v.ckpt, v.bytes)).collect();
     by_checkpoint(2, &found)
-}
-
-/// Puts values in the order of their checkpoints, of which the first is number `first`; a checkpoint without a value leaves a gap.
-fn by_checkpoint(first: u32, found: &[(u32, f64)]) -> Vec<Option<f64>> {
-    let last = found.iter().map(|(ckpt, _)| *ckpt).max().unwrap_or(0);
-    (first..=last)
-        .map(|ckpt| found.iter().find(|(c, _)| *c == ckpt).map(|(_, v)| *v))
-        .collect()
-}
-
-/// What is drawn over the numbers of checkpoints.
-struct OverCheckpoints<'a> {
-    id: String,
-    caption: String,
-    /// Title of the axis of values, without the unit.
-    axis: &'a str,
-    unit: &'a str,
-    legend: Vec<String>,
-    /// Number of the first checkpoint that is drawn.
-    first: u32,
-    /// Whether values are pieces of a whole, instead of lines.
-    is_stacked: bool,
-    /// For each point and name of the legend the values by checkpoint.
-    points: Vec<(usize, Vec<Vec<Option<f64>>>)>,
-}
-
-impl OverCheckpoints<'_> {
-    fn draw(self, data: &Data, title: String) -> Result<Plot, AnalysisError> {
-        let Self {
-            id,
-            mut caption,
-            axis,
-            unit,
-            legend,
-            first,
-            is_stacked,
-            points,
-        } = self;
-        let all = points.iter().flat_map(|(_, of)| of.iter().flatten());
-        let style = Style::for_values(all.copied().flatten().collect(), Some(unit));
-        let varying = data.varying();
-        let panel = |(scale, (p, of)): (usize, (usize, Vec<Vec<Option<f64>>>))| {
-            let count = of.iter().map(Vec::len).max().unwrap_or(0);
-            let every = count.div_ceil(MOST_TICKS).max(1);
-            let tick = |i: usize| {
-                let is_written = i.is_multiple_of(every);
-                let number = i + first as usize;
-                is_written.then(|| number.to_string()).unwrap_or_default()
-            };
-            let shown = |value: f64| value / style.divisor();
-            let marks = if is_stacked {
-                let bar = |i: usize| {
-                    let pieces = of.iter().map(|values| values.get(i).copied().flatten());
-                    let pieces: Vec<Option<f64>> = pieces.collect();
-                    let is_there = pieces.iter().any(Option::is_some);
-                    let pieces = pieces.into_iter().map(|v| shown(v.unwrap_or(0.0)));
-                    is_there.then(|| (pieces.collect(), None))
-                };
-                Marks::Stacked((0..count).map(bar).collect())
-            } else {
-                let line = |values: Vec<Option<f64>>| -> Vec<Option<Whisker>> {
-                    let shown = values.into_iter().map(|v| v.map(shown));
-                    shown.map(|v| v.map(|v| (v, v, v))).collect()
-                };
-                Marks::Lines(of.into_iter().map(line).collect())
-            };
-            Panel {
-                title: data.label(p, &varying),
-                x: Categories {
-                    title: "checkpoint".to_owned(),
-                    names: (0..count).map(tick).collect(),
-                },
-                scale,
-                marks,
-            }
-        };
-        let panels: Vec<Panel> = points.into_iter().enumerate().map(panel).collect();
-        let panels = layout::cut(panels, &mut caption);
-        let unit = style.unit.clone().unwrap_or_default();
-        let drawing = plot::panels(&id, &format!("{axis}, {unit}"), &legend, &panels)?;
-        Ok(Plot {
-            width: drawing.width,
-            keys: drawing.keys,
-            panels: drawing.panels,
-            id,
-            title,
-            caption,
-        })
-    }
 }
 
 /// Plans one plot for each application.

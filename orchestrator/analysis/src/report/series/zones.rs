@@ -1,6 +1,6 @@
 //! What changed between checkpoints, by zone of memory.
 
-use super::{OverCheckpoints, by_checkpoint};
+use super::over::{OverCheckpoints, by_checkpoint};
 use crate::report::layout::{self, PlannedPlot};
 use crate::results::data::Data;
 use cvc_index::SeriesZoneVolume;

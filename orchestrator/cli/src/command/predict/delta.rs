@@ -1,6 +1,6 @@
 //! `cvc predict --delta`: by which method to store checkpoints, and how often.
 
-use super::delta_input::read;
+use super::delta_input::{read, usage};
 use crate::{
     args::{Least, PredictArgs},
     display::duration,
@@ -148,14 +148,6 @@ fn losses(answers: &[(Option<u64>, DeltaAnswer)]) -> Vec<CodecLoss> {
         })
     };
     answers.iter().filter_map(of).collect()
-}
-
-pub(super) fn usage(message: String, hint: Option<&str>) -> Failure {
-    Failure::Other {
-        status: ExitStatus::Usage,
-        message,
-        hint: hint.map(str::to_owned),
-    }
 }
 
 fn percent(part: f64) -> String {

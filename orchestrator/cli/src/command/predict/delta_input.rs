@@ -1,6 +1,5 @@
 //! What `cvc predict --delta` is told of: a table of pairs, directories of checkpoints, or a campaign that took series.
 
-use super::delta::usage;
 use crate::{
     args::{CodecName, PredictArgs},
     exit_status::ExitStatus,
@@ -348,6 +347,14 @@ fn of_campaign(args: &PredictArgs, campaign: &Utf8Path) -> Result<Vec<Input>, Fa
         all.push(input(Some(BlockSize::PAGE.bytes()), Vec::new()));
     }
     Ok(all)
+}
+
+pub(super) fn usage(message: String, hint: Option<&str>) -> Failure {
+    Failure::Other {
+        status: ExitStatus::Usage,
+        message,
+        hint: hint.map(str::to_owned),
+    }
 }
 
 fn unreadable(error: DeltaError) -> Failure {

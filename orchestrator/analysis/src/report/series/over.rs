@@ -1,0 +1,111 @@
+//! Values over the numbers of checkpoints.
+
+use crate::report::{
+    format::Style,
+    layout,
+    model::Plot,
+    plot::{self, Categories, Marks, Panel, Whisker},
+};
+use crate::results::data::Data;
+use cvc_index::error::AnalysisError;
+
+/// The methods that are drawn, as records and people name them, in the order of tables.
+pub(super) const METHODS: [(&str, &str); 4] = [
+    ("full", "full"),
+    ("incremental", "incremental"),
+    ("differential", "differential"),
+    ("adca", "ADCA"),
+];
+/// The method that is only in the table.
+pub(super) const BOUNDED: (&str, &str) = ("bounded", "at most 3 files");
+/// Most numbers of checkpoints along an axis, beyond which only some are written.
+const MOST_TICKS: usize = 12;
+
+/// Puts values in the order of their checkpoints, of which the first is number `first`; a checkpoint without a value leaves a gap.
+pub(super) fn by_checkpoint(first: u32, found: &[(u32, f64)]) -> Vec<Option<f64>> {
+    let last = found.iter().map(|(ckpt, _)| *ckpt).max().unwrap_or(0);
+    (first..=last)
+        .map(|ckpt| found.iter().find(|(c, _)| *c == ckpt).map(|(_, v)| *v))
+        .collect()
+}
+
+/// What is drawn over the numbers of checkpoints.
+pub(super) struct OverCheckpoints<'a> {
+    pub(super) id: String,
+    pub(super) caption: String,
+    /// Title of the axis of values, without the unit.
+    pub(super) axis: &'a str,
+    pub(super) unit: &'a str,
+    pub(super) legend: Vec<String>,
+    /// Number of the first checkpoint that is drawn.
+    pub(super) first: u32,
+    /// Whether values are pieces of a whole, instead of lines.
+    pub(super) is_stacked: bool,
+    /// For each point and name of the legend the values by checkpoint.
+    pub(super) points: Vec<(usize, Vec<Vec<Option<f64>>>)>,
+}
+
+impl OverCheckpoints<'_> {
+    pub(super) fn draw(self, data: &Data, title: String) -> Result<Plot, AnalysisError> {
+        let Self {
+            id,
+            mut caption,
+            axis,
+            unit,
+            legend,
+            first,
+            is_stacked,
+            points,
+        } = self;
+        let all = points.iter().flat_map(|(_, of)| of.iter().flatten());
+        let style = Style::for_values(all.copied().flatten().collect(), Some(unit));
+        let varying = data.varying();
+        let panel = |(scale, (p, of)): (usize, (usize, Vec<Vec<Option<f64>>>))| {
+            let count = of.iter().map(Vec::len).max().unwrap_or(0);
+            let every = count.div_ceil(MOST_TICKS).max(1);
+            let tick = |i: usize| {
+                let is_written = i.is_multiple_of(every);
+                let number = i + first as usize;
+                is_written.then(|| number.to_string()).unwrap_or_default()
+            };
+            let shown = |value: f64| value / style.divisor();
+            let marks = if is_stacked {
+                let bar = |i: usize| {
+                    let pieces = of.iter().map(|values| values.get(i).copied().flatten());
+                    let pieces: Vec<Option<f64>> = pieces.collect();
+                    let is_there = pieces.iter().any(Option::is_some);
+                    let pieces = pieces.into_iter().map(|v| shown(v.unwrap_or(0.0)));
+                    is_there.then(|| (pieces.collect(), None))
+                };
+                Marks::Stacked((0..count).map(bar).collect())
+            } else {
+                let line = |values: Vec<Option<f64>>| -> Vec<Option<Whisker>> {
+                    let shown = values.into_iter().map(|v| v.map(shown));
+                    shown.map(|v| v.map(|v| (v, v, v))).collect()
+                };
+                Marks::Lines(of.into_iter().map(line).collect())
+            };
+            Panel {
+                title: data.label(p, &varying),
+                x: Categories {
+                    title: "checkpoint".to_owned(),
+                    names: (0..count).map(tick).collect(),
+                },
+                scale,
+                marks,
+            }
+        };
+        let panels: Vec<Panel> = points.into_iter().enumerate().map(panel).collect();
+        let panels = layout::cut(panels, &mut caption);
+        let unit = style.unit.clone().unwrap_or_default();
+        let drawing = plot::panels(&id, &format!("{axis}, {unit}"), &legend, &panels)?;
+        Ok(Plot {
+            width: drawing.width,
+            keys: drawing.keys,
+            panels: drawing.panels,
+            id,
+            title,
+            caption,
+        })
+    }
+}
