@@ -224,7 +224,6 @@ fn images_through_pigz_restart_as_those_through_gzip() {
             ["ckpt_stored_bytes", "image_bytes", "ckpt_latency_s"].map(sum),
         );
     }
-    println!("stored bytes, image bytes, seconds: {sizes:?}");
     // level 1 of both, and the same memory but for what a run leaves by chance
     let [stored, image, _] = sizes["pigz"];
     assert!(

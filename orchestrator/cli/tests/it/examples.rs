@@ -227,11 +227,11 @@ fn outputs(c: &Campaign, campaign: &str, name: &str) -> Vec<String> {
 
 /// What stands behind the last `KEY =` of an output.
 fn behind(output: &str, key: &str) -> String {
-    let found = output
+    let mut found = output
         .lines()
         .filter_map(|line| line.trim().strip_prefix(key)?.trim().strip_prefix('='));
     found
-        .last()
+        .next_back()
         .unwrap_or_else(|| panic!("no {key}: {output}"))
         .trim()
         .to_owned()

@@ -30,13 +30,16 @@ pub struct ZonePairs {
     pub pairs: Vec<ChangedPair>,
 }
 
+/// A point, one of its runs, and its checkpoints by number: when each was asked for, and its bytes.
+type RunStates = (String, String, BTreeMap<u32, (f64, f64)>);
+
 /// The series of each point of a campaign that has one: that of the run with most checkpoints, the first of these. Points are in the order of the
 /// campaign. Pairs that were taken at the same time are left out.
 ///
 /// # Errors
 /// When the index cannot be read.
 pub fn series_of(index: &Index) -> Result<Vec<CampaignSeries>, AnalysisError> {
-    let mut states: Vec<(String, String, BTreeMap<u32, (f64, f64)>)> = Vec::new();
+    let mut states: Vec<RunStates> = Vec::new();
     for state in index.series_states()? {
         let is_known = states.last().is_some_and(|(_, run, _)| *run == state.run);
         if !is_known {
@@ -46,7 +49,7 @@ pub fn series_of(index: &Index) -> Result<Vec<CampaignSeries>, AnalysisError> {
             of.insert(state.ckpt, (state.at_s, state.bytes));
         }
     }
-    let mut chosen: Vec<(String, String, BTreeMap<u32, (f64, f64)>)> = Vec::new();
+    let mut chosen: Vec<RunStates> = Vec::new();
     for found in states {
         match chosen.iter_mut().find(|(point, ..)| *point == found.0) {
             Some(known) if known.2.len() < found.2.len() => *known = found,

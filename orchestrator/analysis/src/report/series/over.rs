@@ -66,7 +66,11 @@ impl OverCheckpoints<'_> {
             let tick = |i: usize| {
                 let is_written = i.is_multiple_of(every);
                 let number = i + first as usize;
-                is_written.then(|| number.to_string()).unwrap_or_default()
+                if is_written {
+                    number.to_string()
+                } else {
+                    String::new()
+                }
             };
             let shown = |value: f64| value / style.divisor();
             let marks = if is_stacked {

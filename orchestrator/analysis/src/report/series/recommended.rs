@@ -96,7 +96,7 @@ fn percent(part: f64) -> String {
 
 /// From the start of a checkpoint to the start of the next.
 fn every_s(method: &MethodAnswer) -> Option<f64> {
-    (method.run.checkpoints > 0).then(|| method.run.interval_s + method.run.ckpt_s)
+    (method.run.checkpoints > 0).then_some(method.run.interval_s + method.run.ckpt_s)
 }
 
 fn every(method: &MethodAnswer) -> String {
