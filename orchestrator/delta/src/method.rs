@@ -151,6 +151,14 @@ impl Method {
         }
     }
 
+    /// Whether it may store a state against the first one, whatever the base of the moment is.
+    pub(crate) fn returns_to_first(self) -> bool {
+        match self {
+            Self::Differential | Self::Bounded { .. } => true,
+            Self::Full | Self::Incremental | Self::Adca { .. } => false,
+        }
+    }
+
     /// Its name in files and options.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -65,15 +65,19 @@ impl NewDir {
                 // such a file system has no locks: nobody sweeps there
                 Err(TryLockError::Error(_)) => None,
             };
-            let new = Self {
+            let dir = parent.join(name);
+            if let Err(error) = DirBuilder::new().mode(0o700).create(&dir) {
+                // a directory that is there already is somebody else's
+                let _ = fs::remove_file(&lock);
+                return Err(error);
+            }
+            return Ok(Self {
                 to: to.to_owned(),
                 parent: parent.to_owned(),
-                dir: parent.join(name),
+                dir,
                 lock,
                 _locked: locked,
-            };
-            DirBuilder::new().mode(0o700).create(&new.dir)?;
-            return Ok(new);
+            });
         }
         Err(io::Error::other("too many temporary directories for it"))
     }
@@ -118,7 +122,10 @@ fn sweep(parent: &Path, prefix: &str) {
         let Ok(file) = File::options().write(true).open(entry.path()) else {
             continue;
         };
-        if file.try_lock().is_ok() {
+        // its maker may have ended meanwhile, and made another of this name
+        let is_of_a_dead_one =
+            file.try_lock().is_ok() && file.metadata().is_ok_and(|file| file.nlink() > 0);
+        if is_of_a_dead_one {
             // the directory first: the file tells the next one that it is there
             if fs::remove_dir_all(parent.join(own))
                 .is_err_and(|error| error.kind() != io::ErrorKind::NotFound)

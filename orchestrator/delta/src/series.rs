@@ -395,7 +395,19 @@ impl Series {
         self.manifest = Self::open(&self.dir)?.manifest;
         self.sweep()?;
         let options = self.manifest.options;
-        let source = list()?;
+        let mut source = list()?;
+        // moved blocks are numbered by the names of files
+        source.files.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Some(twice) = source
+            .files
+            .windows(2)
+            .find(|two| two[0].name == two[1].name)
+        {
+            return Err(DeltaError::new(
+                &twice[1].path,
+                DeltaErrorKind::Special("a second file of the same name"),
+            ));
+        }
         let path = &source.path;
         let begin = Instant::now();
         let signed = sign_all(&source, options.addressing, options.block_bytes, progress)?;
@@ -544,8 +556,14 @@ impl Series {
     }
 
     /// States that a later one may be compared with.
-    fn compared(&self) -> [u32; 3] {
-        [Base::First, Base::Current, Base::Previous].map(|base| self.state_of(base))
+    fn compared(&self) -> Vec<u32> {
+        let bases = [Base::First, Base::Current, Base::Previous].into_iter();
+        let is_used =
+            |base: &Base| *base != Base::First || self.options().method.returns_to_first();
+        bases
+            .filter(is_used)
+            .map(|base| self.state_of(base))
+            .collect()
     }
 
     /// Removes hashes that no later state is compared with.

@@ -317,7 +317,13 @@ impl Signature {
         let damaged = |what| DeltaError::damaged(path, what);
         let head: Head = serde_json::from_slice(wire::take_section(path, &mut rest, "the head")?)
             .map_err(|_| damaged("the head"))?;
-        let extents = wire::expand(path, wire::take_section(path, &mut rest, "the extents")?)?;
+        let most = head.images.iter().map(|image| image.extents);
+        let extents = wire::expand(
+            path,
+            wire::take_section(path, &mut rest, "the extents")?,
+            most.fold(0, u64::saturating_add),
+            24,
+        )?;
         let mut extents = extents.chunks_exact(24).map(|e| {
             let number =
                 |n: usize| u64::from_le_bytes(e[n * 8..n * 8 + 8].try_into().expect("eight bytes"));

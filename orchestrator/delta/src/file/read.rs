@@ -85,10 +85,14 @@ impl StateFile {
         let index = wire::expand(
             path,
             wire::take_section(path, &mut rest, "the index of packets")?,
+            summary.stored_blocks.into(),
+            INDEX_ENTRY as u64,
         )?;
         let lengths = wire::expand(
             path,
             wire::take_section(path, &mut rest, "the lengths of blocks")?,
+            summary.stored_blocks.into(),
+            4,
         )?;
         let (packets, starts) = places(path, &summary, tables_at, &index, &lengths)?;
         if !has_plain_names(&summary) {
@@ -100,10 +104,10 @@ impl StateFile {
                 wire::take_section(path, &mut rest, &format!("{what} of {}", entry.name))
             };
             let frame = table("the frame")?.to_vec();
-            let extents = wire::expand(path, table("the extents")?)?;
-            let references = wire::expand(path, table("the references")?)?;
+            let extents = wire::expand(path, table("the extents")?, entry.blocks, 24)?;
+            let references = wire::expand(path, table("the references")?, entry.blocks, 4)?;
             let moved = if version >= WITH_MOVED {
-                wire::expand(path, table("the moved blocks")?)?
+                wire::expand(path, table("the moved blocks")?, entry.blocks, 8)?
             } else {
                 Vec::new()
             };

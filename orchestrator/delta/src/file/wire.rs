@@ -70,14 +70,19 @@ pub fn squeeze(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, DeltaError> {
     Ok(out)
 }
 
-/// Undoes [`squeeze`].
-pub fn expand(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, DeltaError> {
+/// Undoes [`squeeze`] for a table of at most so many entries, each of a number of bytes.
+pub fn expand(
+    path: &Path,
+    bytes: &[u8],
+    most: u64,
+    entry_bytes: u64,
+) -> Result<Vec<u8>, DeltaError> {
     let damaged = || DeltaError::damaged(path, "a table");
     let (length, packed) = bytes.split_at_checked(8).ok_or_else(damaged)?;
     let length = u64::from_le_bytes(length.try_into().expect("eight bytes"));
     let length = usize::try_from(length)
         .ok()
-        .filter(|l| *l <= MAX_TABLE)
+        .filter(|l| *l <= MAX_TABLE && *l as u64 <= most.saturating_mul(entry_bytes))
         .ok_or_else(damaged)?;
     // the length is allocated as it is read, not beforehand
     let mut unpacked = Vec::new();

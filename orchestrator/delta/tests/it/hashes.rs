@@ -155,14 +155,10 @@ fn where_nothing_can_be_written_it_is_told() {
     let place = series(dir.path());
     let path = place.join("0001.sign");
     fs::remove_file(&path).unwrap();
-    // a directory that is not empty stays where it is, also for root
-    fs::create_dir(&path).unwrap();
-    fs::write(path.join("x"), "x").unwrap();
     let lock = fs::File::options()
         .write(true)
         .open(place.join("lock"))
         .unwrap();
-    fs::remove_dir_all(&path).unwrap();
     lock.lock().unwrap();
     let open = Series::open(&place).unwrap();
     match open.verify(1, None, &|_| {}).unwrap().hashes {
@@ -183,5 +179,42 @@ fn hashes_that_are_made_from_what_is_stored_are_those_of_the_state() {
     for n in [1, 3] {
         let kept = Signature::read(&place.join(format!("000{n}.sign"))).unwrap();
         assert!(open.chain(n).unwrap().sign(&|_| {}).unwrap() == kept);
+    }
+}
+
+#[test]
+fn hashes_that_no_method_needs_are_not_missed() {
+    for (method, of_first) in [
+        (Method::Full, false),
+        (Method::Incremental, false),
+        (Method::Differential, true),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("series");
+        let options = SeriesOptions {
+            method,
+            ..SeriesOptions::default()
+        };
+        let mut series = Series::create(&place, options).unwrap();
+        for n in 1..=4 {
+            series.add(&state(dir.path(), n), &|_| {}).unwrap();
+        }
+        let has = |n: u32| place.join(format!("{n:04}.sign")).exists();
+        assert_eq!([1, 2, 3, 4].map(has), [of_first, false, false, true]);
+        series.prune(2).unwrap();
+        for kept in series.states() {
+            let hashes = series.verify(kept.state, None, &|_| {}).unwrap().hashes;
+            let is_needed = kept.state == 4 || (of_first && kept.state == 1);
+            let expected = if is_needed {
+                KeptHashes::Whole
+            } else {
+                KeptHashes::Unneeded
+            };
+            assert_eq!(hashes, expected, "{method:?} {}", kept.state);
+        }
+        // and the next state is compared
+        let next = series.add(&state(dir.path(), 5), &|_| {}).unwrap();
+        assert!(next.volumes.is_some());
+        assert!(series.take_made_again().is_empty());
     }
 }

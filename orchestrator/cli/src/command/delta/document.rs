@@ -257,6 +257,8 @@ pub struct VerifiedDocument {
     pub hashes: Option<&'static str>,
     /// What was wrong with them.
     pub hashes_error: Option<String>,
+    /// Why they could not be made again.
+    pub hashes_write_error: Option<String>,
 }
 
 impl VerifiedDocument {
@@ -270,6 +272,10 @@ impl VerifiedDocument {
             Some(KeptHashes::MadeAgain(wrong)) => (Some("made again"), Some(wrong.clone())),
             Some(KeptHashes::Wrong(wrong, _)) => (Some("wrong"), Some(wrong.clone())),
         };
+        let hashes_write_error = match verified.map(|v| &v.hashes) {
+            Some(KeptHashes::Wrong(_, why)) => Some(why.clone()),
+            _ => None,
+        };
         Self {
             state,
             whole: verified.is_some(),
@@ -279,6 +285,7 @@ impl VerifiedDocument {
             against,
             hashes,
             hashes_error,
+            hashes_write_error,
         }
     }
 }
