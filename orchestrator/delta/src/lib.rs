@@ -15,6 +15,7 @@ mod file;
 mod frame;
 mod hash;
 mod layout;
+mod link;
 mod make;
 mod matrix;
 mod method;
@@ -24,6 +25,7 @@ mod same;
 mod series;
 mod signature;
 mod source;
+mod whole;
 
 pub use codec::{Codec, Transform};
 pub use diff::{Change, Changes, PartChange, Parts, changed_by_part, changes, sign_with_parts};

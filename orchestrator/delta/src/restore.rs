@@ -4,21 +4,21 @@ use crate::{
     codec,
     content::Content,
     error::{DeltaError, DeltaErrorKind},
-    file::{Reference, StateFile, Summary},
+    file::{StateFile, Summary},
     frame::Unpacker,
     hash::{Hash, hash_all},
-    layout::{Block, Extent, Numbers},
+    layout::Extent,
+    link::{Link, Part, Place, parts_of},
     new_dir::NewDir,
     signature::{self, ImageSignature, Signature},
     source::Source,
+    whole,
 };
 use rayon::prelude::*;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    fs::{self, File},
-    io::Write,
+    fs,
     ops::Range,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -39,138 +39,12 @@ pub struct Chain {
     packets: Packets,
 }
 
-/// A file of a chain, with its extents by address and by number.
-#[derive(Debug)]
-struct Link {
-    file: StateFile,
-    names: HashMap<String, usize>,
-    numbers: Vec<Numbers>,
-    /// Number of the first block of each image among those of all images; one more for the end.
-    firsts: Vec<u64>,
-    /// The same of each extent of an image among those of the image.
-    extents: Vec<Vec<u64>>,
-    /// The same image in the file of the base.
-    in_base: Vec<Option<usize>>,
-}
-
-/// A block of a file of a chain.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    /// Which file.
-    at: usize,
-    image: usize,
-    block: Block,
-    /// Its number in the image.
-    number: usize,
-}
-
-/// A stored block: of which file of a chain, and its number there.
-type Part = (usize, u32);
-
 /// Unpacked packets, by file of the chain and number.
 #[derive(Debug, Default)]
 struct Packets {
     kept: HashMap<(usize, usize), (u64, Vec<u8>)>,
     bytes: u64,
     clock: u64,
-}
-
-impl Link {
-    fn new(file: StateFile) -> Self {
-        let size = file.summary().block_bytes;
-        let images = &file.summary().images;
-        let names = images.iter().enumerate();
-        let names = names.map(|(n, image)| (image.name.clone(), n)).collect();
-        let numbers = (0..images.len())
-            .map(|n| Numbers::of(file.layout(n), size))
-            .collect();
-        // the tables were checked: there are as many references as blocks
-        let firsts = (0..images.len()).scan(0, |end, n| {
-            *end += file.references(n).len() as u64;
-            Some(*end)
-        });
-        let firsts = std::iter::once(0).chain(firsts).collect();
-        let extents = (0..images.len())
-            .map(|n| {
-                let mut first = 0;
-                let each = file.layout(n).extents.iter().map(|extent| {
-                    let own = first;
-                    first += extent.blocks(size);
-                    own
-                });
-                each.collect()
-            })
-            .collect();
-        Self {
-            names,
-            numbers,
-            firsts,
-            extents,
-            in_base: Vec::new(),
-            file,
-        }
-    }
-
-    /// The image and block with a number among the blocks of all images.
-    fn numbered(&self, number: u64) -> Option<(usize, Block, usize)> {
-        // an image without blocks begins where the next one does
-        let image = self.firsts.partition_point(|first| *first <= number) - 1;
-        let within = number - self.firsts[image];
-        let firsts = self.extents.get(image)?;
-        let extent = firsts.partition_point(|first| *first <= within) - 1;
-        let size = self.file.summary().block_bytes;
-        let block = self.file.layout(image).extents[extent].block(within - firsts[extent], size);
-        Some((image, block, usize::try_from(within).ok()?))
-    }
-}
-
-/// The stored blocks of which a block is the exclusive or: none if it is zero.
-fn parts_of(files: &[Link], mut place: Place, to: &mut Vec<Part>) -> Result<(), DeltaError> {
-    loop {
-        let link = &files[place.at];
-        let damaged = || {
-            let image = &link.file.summary().images[place.image].name;
-            DeltaError::damaged(link.file.path(), format!("the references of {image}"))
-        };
-        let mut stored = |n: u32| {
-            let (_, _, bytes) = link.file.place(n);
-            if bytes != place.block.bytes as usize {
-                let what = format!("the length of block {n}");
-                return Err(DeltaError::damaged(link.file.path(), what));
-            }
-            to.push((place.at, n));
-            Ok(())
-        };
-        let base = files.get(place.at + 1);
-        let found = match link.file.references(place.image)[place.number] {
-            Reference::Zero => return Ok(()),
-            Reference::Stored(n) => return stored(n),
-            reference @ (Reference::Base | Reference::Xored(_)) => {
-                if let Reference::Xored(n) = reference {
-                    stored(n)?;
-                }
-                link.in_base[place.image]
-                    .zip(base)
-                    .and_then(|(image, base)| {
-                        let size = base.file.summary().block_bytes;
-                        let number = base.numbers[image].find(&place.block, size)?;
-                        Some((image, place.block, usize::try_from(number).ok()?))
-                    })
-            }
-            Reference::Moved(n) => base.and_then(|base| {
-                let moved = link.file.moved(place.image)[n as usize];
-                let found = (moved < *base.firsts.last()?).then(|| base.numbered(moved))?;
-                found.filter(|(_, block, _)| block.bytes == place.block.bytes)
-            }),
-        };
-        let (image, block, number) = found.ok_or_else(damaged)?;
-        place = Place {
-            at: place.at + 1,
-            image,
-            block,
-            number,
-        };
-    }
 }
 
 /// Content that is put together at once.
@@ -501,24 +375,13 @@ impl Chain {
         let new = NewDir::beside(to).map_err(DeltaError::io(to, "write"))?;
         let told =
             |path: &Path| -> PathBuf { to.join(path.strip_prefix(new.path()).unwrap_or(path)) };
-        for n in 0..self.summary().images.len() {
-            let entry = self.summary().images[n].clone();
+        let mut paths = Vec::new();
+        for entry in &self.summary().images {
             let path = inside(new.path(), &entry.name).ok_or_else(|| self.strange(&entry.name))?;
             let place = told(&path);
-            let io = || DeltaError::io(&place, "write");
-            if let Some(dir) = path.parent() {
-                fs::create_dir_all(dir).map_err(io())?;
-            }
-            let mut file = File::create(&path).map_err(io())?;
-            self.content(n, &mut |bytes| {
-                progress(bytes.len() as u64);
-                file.write_all(bytes)
-                    .map_err(DeltaError::io(&place, "write"))
-            })?;
-            file.set_permissions(fs::Permissions::from_mode(entry.mode))
-                .and_then(|()| file.sync_all())
-                .map_err(io())?;
+            paths.push((path, place));
         }
+        whole::write(&self.files, &paths, progress)?;
         for (name, target) in self.summary().links.clone() {
             let path = inside(new.path(), &name).ok_or_else(|| self.strange(&name))?;
             if let Some(dir) = path.parent() {

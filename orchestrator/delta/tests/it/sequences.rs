@@ -7,7 +7,7 @@ use cvc_delta::{
 };
 use cvc_image::{ReadOptions, read_image_with};
 use proptest::prelude::*;
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{cell::Cell, collections::BTreeMap, fs, path::Path};
 
 /// What happens between two checkpoints.
 #[derive(Clone, Debug)]
@@ -347,6 +347,52 @@ fn what_ranks_have_in_common_is_stored_once() {
     };
     assert_eq!(size(false), 400 * PAGE);
     assert_eq!(size(true), 103 * PAGE);
+}
+
+/// More files than stay open, whose blocks lie in the same packets; each state also as exclusive or with the one before.
+#[test]
+fn many_files_with_the_same_blocks_come_back_and_each_byte_is_told_once() {
+    for transform in [Transform::None, Transform::Xor] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = SeriesOptions {
+            method: Method::Incremental,
+            addressing: Addressing::Index,
+            packet_blocks: 8,
+            transform,
+            ..SeriesOptions::default()
+        };
+        let mut series = Series::create(&dir.path().join("series"), options).unwrap();
+        for t in 1..=3_u64 {
+            let state = dir.path().join(t.to_string());
+            fs::create_dir(&state).unwrap();
+            for n in 0..300_u64 {
+                // blocks of their own, blocks that others have, zeros, what is the same as before, and a short one
+                let mut bytes = Vec::new();
+                for number in [1000 * t + n, t + n % 7, 0, 0, n, 5000 + (n + t) % 11] {
+                    bytes.extend(crate::process::content(number));
+                }
+                bytes.extend(vec![t as u8; n as usize]);
+                fs::write(state.join(format!("{n:03}")), bytes).unwrap();
+            }
+            fs::write(state.join("empty"), b"").unwrap();
+            fs::write(state.join("zeros"), vec![0; 1 << 20]).unwrap();
+            series.add(&state, &|_| {}).unwrap();
+        }
+        for t in 1..=3_u32 {
+            let (was, to) = (
+                dir.path().join(t.to_string()),
+                dir.path().join(format!("r{t}")),
+            );
+            let told = Cell::new(0);
+            series
+                .restore(t, &to, &|bytes| told.set(told.get() + bytes))
+                .unwrap();
+            let was = files(&was);
+            assert!(files(&to) == was, "{transform:?}, {t}");
+            let all: u64 = was.values().map(|bytes| bytes.len() as u64).sum();
+            assert_eq!(told.get(), all, "{transform:?}, {t}");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,425 @@
+//! Writes the files of a state, packet by packet: each one that is needed is unpacked once, and its blocks go to all places that they have.
+//!
+//! What several files have in common is stored once, so the blocks of a packet are wanted all over the state: who writes file by file unpacks packets
+//! again. The hashes of blocks are put together as these come; the digests of files are made of them at the end, whatever the order was.
+
+use crate::{
+    codec,
+    error::{DeltaError, DeltaErrorKind},
+    frame::Unpacker,
+    hash::{Hash, hash_all},
+    link::{Link, Part, Place, parts_of},
+    signature,
+};
+use rayon::prelude::*;
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    os::unix::fs::{FileExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Bytes of packets that are unpacked at a time, by all cores; one packet if it is longer.
+const TOGETHER: u64 = 64 << 20;
+/// Bytes that are written at a time.
+const PIECE: usize = 1 << 20;
+/// Runs, and blocks that are hashed, that one core works on at a time.
+const EACH: usize = 64;
+/// Files that stay open: others are opened for each stretch. Programs may mostly have 1024.
+const OPEN: usize = 256;
+
+/// Blocks that are neighbours in a packet and in a file that is written.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// Number of the first one among the blocks of all files of the state.
+    number: u64,
+    /// Its number among the stored ones.
+    stored: u32,
+    blocks: u16,
+    /// Whether nothing was written there before; else it is written as exclusive or with what was.
+    is_first: bool,
+    /// Whether nothing comes after it.
+    is_last: bool,
+}
+
+/// A run that may still grow.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    run: Run,
+    packet: usize,
+    image: usize,
+    /// Where it ends in the file.
+    end: u64,
+    bytes: usize,
+}
+
+/// What is to be written.
+struct Plan {
+    /// For each file of the chain, the runs of each packet that is needed, by ascending numbers.
+    runs: Vec<BTreeMap<usize, Vec<Run>>>,
+    /// Bytes that are no stored block: frames and zeros.
+    other_bytes: u64,
+}
+
+/// A file that is written.
+struct Output<'a> {
+    path: &'a Path,
+    /// The same as it is told of.
+    place: &'a Path,
+    open: Option<File>,
+}
+
+/// Writes all files of the state of a chain, and checks them. `paths`: for each of them, where it is made, and the same as errors name it.
+/// `progress` is told bytes that were written.
+pub fn write(
+    files: &[Link],
+    paths: &[(PathBuf, PathBuf)],
+    progress: &dyn Fn(u64),
+) -> Result<(), DeltaError> {
+    let link = &files[0];
+    let Plan { runs, other_bytes } = plan(files)?;
+    let mut outputs = Vec::with_capacity(paths.len());
+    let mut frames = Vec::with_capacity(paths.len());
+    for (image, (path, place)) in paths.iter().enumerate() {
+        let file = create(path).map_err(DeltaError::io(place, "write"))?;
+        frames.push(write_frame(link, image, &file, place)?);
+        outputs.push(Output {
+            path,
+            place,
+            open: (image < OPEN).then_some(file),
+        });
+    }
+    progress(other_bytes);
+    // what is written nowhere is zero
+    let blocks = link.firsts.last().copied().unwrap_or(0);
+    let mut hashes = vec![Hash::of(&[]); index(blocks)];
+    // bases first: a block has at most one part in each file, so no two cores change the same one
+    for (at, packets) in runs.into_iter().enumerate().rev() {
+        let mut packets = packets.into_iter().peekable();
+        while packets.peek().is_some() {
+            let mut bytes = 0_u64;
+            let mut batch = Vec::new();
+            while let Some((packet, runs)) = packets.next_if(|(packet, _)| {
+                bytes = bytes.saturating_add(files[at].file.packet_bytes(*packet));
+                batch.is_empty() || bytes <= TOGETHER
+            }) {
+                batch.push((packet, runs));
+            }
+            let written: Vec<Result<Vec<Hash>, DeltaError>> = batch
+                .par_iter()
+                .map(|(packet, runs)| write_packet(files, at, *packet, runs, &outputs))
+                .collect();
+            for ((_, runs), found) in batch.iter().zip(written) {
+                let found = found?;
+                let mut found = &found[..];
+                let mut bytes = 0;
+                for run in runs.iter().filter(|run| run.is_last) {
+                    let (own, rest) = found.split_at(usize::from(run.blocks));
+                    let from = index(run.number);
+                    hashes[from..from + own.len()].copy_from_slice(own);
+                    bytes += within(files, at, run).1.len() as u64;
+                    found = rest;
+                }
+                progress(bytes);
+            }
+        }
+    }
+    finish(link, &outputs, &frames, &hashes)
+}
+
+fn index(number: u64) -> usize {
+    usize::try_from(number).expect("there is a reference for each block")
+}
+
+/// Finds out which packets are needed, and for what.
+fn plan(files: &[Link]) -> Result<Plan, DeltaError> {
+    let link = &files[0];
+    let size = link.file.summary().block_bytes;
+    let mut runs: Vec<BTreeMap<usize, Vec<Run>>> = vec![BTreeMap::new(); files.len()];
+    let mut open: Vec<Option<Open>> = vec![None; files.len()];
+    let mut other_bytes = 0_u64;
+    let mut parts: Vec<Part> = Vec::new();
+    for (image, first) in link.firsts[..link.firsts.len() - 1].iter().enumerate() {
+        let layout = link.file.layout(image);
+        other_bytes = other_bytes.saturating_add(layout.bytes);
+        let blocks = layout.extents.iter().flat_map(|extent| extent.cut(size));
+        for (number, block) in blocks.enumerate() {
+            let place = Place {
+                at: 0,
+                image,
+                block,
+                number,
+            };
+            parts.clear();
+            parts_of(files, place, &mut parts)?;
+            if !parts.is_empty() {
+                other_bytes = other_bytes.saturating_sub(u64::from(block.bytes));
+            }
+            for (n, (at, stored)) in parts.iter().enumerate() {
+                let (packet, _, bytes) = files[*at].file.place(*stored);
+                let run = Run {
+                    number: first + number as u64,
+                    stored: *stored,
+                    blocks: 1,
+                    is_first: n + 1 == parts.len(),
+                    is_last: n == 0,
+                };
+                let new = Open {
+                    run,
+                    packet,
+                    image,
+                    end: block.offset + u64::from(block.bytes),
+                    bytes,
+                };
+                match &mut open[*at] {
+                    Some(open) if open.takes(&new, block.offset) => {
+                        open.run.blocks += 1;
+                        open.end = new.end;
+                        open.bytes += bytes;
+                    }
+                    other => {
+                        if let Some(done) = other.replace(new) {
+                            runs[*at].entry(done.packet).or_default().push(done.run);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    for (runs, done) in runs.iter_mut().zip(open) {
+        if let Some(done) = done {
+            runs.entry(done.packet).or_default().push(done.run);
+        }
+    }
+    Ok(Plan { runs, other_bytes })
+}
+
+impl Open {
+    /// Whether a block, which begins at an offset of its file, is the next one.
+    fn takes(&self, next: &Self, offset: u64) -> bool {
+        let run = &self.run;
+        (self.image, self.packet, self.end) == (next.image, next.packet, offset)
+            && (run.is_first, run.is_last) == (next.run.is_first, next.run.is_last)
+            && run.stored + u32::from(run.blocks) == next.run.stored
+            && run.number + u64::from(run.blocks) == next.run.number
+            && run.blocks < u16::MAX
+            && self.bytes + next.bytes <= PIECE
+    }
+}
+
+/// Makes a file that is not there yet: of two that were one, each would spoil the other.
+fn create(path: &Path) -> io::Result<File> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(path)
+}
+
+/// Writes what is between the extents of a file, and gives it its length. Returns the hash of the frame.
+fn write_frame(link: &Link, image: usize, to: &File, place: &Path) -> Result<Hash, DeltaError> {
+    let layout = link.file.layout(image);
+    let mut frame = Unpacker::new(link.file.path(), link.file.frame(image))?;
+    let mut buffer = Vec::new();
+    let mut at = 0;
+    let extents = layout.extents.iter();
+    let ends = extents.map(|extent| (extent.offset, extent.bytes));
+    for (offset, bytes) in ends.chain([(layout.bytes, 0)]) {
+        while at < offset {
+            let left = usize::try_from(offset - at).unwrap_or(usize::MAX);
+            buffer.resize(left.min(PIECE), 0);
+            frame.take(&mut buffer)?;
+            to.write_all_at(&buffer, at)
+                .map_err(DeltaError::io(place, "write"))?;
+            at += buffer.len() as u64;
+        }
+        at = offset + bytes;
+    }
+    to.set_len(layout.bytes)
+        .map_err(DeltaError::io(place, "write"))?;
+    Ok(frame.hash())
+}
+
+/// The packet of a run, and where the run is in it.
+fn within(files: &[Link], at: usize, run: &Run) -> (usize, std::ops::Range<usize>) {
+    let file = &files[at].file;
+    let (packet, from, _) = file.place(run.stored);
+    let (_, last, bytes) = file.place(run.stored + u32::from(run.blocks) - 1);
+    (packet, from..last + bytes)
+}
+
+/// Unpacks a packet and writes all that is wanted of it. Returns the hashes of blocks that are whole then, in the order of the runs.
+fn write_packet(
+    files: &[Link],
+    at: usize,
+    packet: usize,
+    runs: &[Run],
+    outputs: &[Output<'_>],
+) -> Result<Vec<Hash>, DeltaError> {
+    let unpacked = files[at].file.packet(packet)?;
+    let known = hash_stored(files, at, runs, &unpacked);
+    let written: Result<Vec<Vec<Hash>>, DeltaError> = runs
+        .par_chunks(EACH)
+        .map(|runs| {
+            let mut writer = Writer {
+                files,
+                at,
+                unpacked: &unpacked,
+                known: &known,
+                outputs,
+                opened: None,
+                buffer: Vec::new(),
+            };
+            let mut hashes = Vec::new();
+            for run in runs {
+                writer.write(run, &mut hashes)?;
+            }
+            Ok(hashes)
+        })
+        .collect();
+    Ok(written?.concat())
+}
+
+/// Hashes of stored blocks, from a number on; those that are not wanted are those of zeros.
+struct Known {
+    first: u32,
+    hashes: Vec<Hash>,
+}
+
+impl Known {
+    fn of(&self, run: &Run) -> &[Hash] {
+        let from = (run.stored - self.first) as usize;
+        &self.hashes[from..from + usize::from(run.blocks)]
+    }
+}
+
+/// Hashes the blocks of a packet that are written as they are, each once.
+fn hash_stored(files: &[Link], at: usize, runs: &[Run], unpacked: &[u8]) -> Known {
+    let plain = || runs.iter().filter(|run| run.is_first && run.is_last);
+    let first = plain().map(|run| run.stored).min().unwrap_or(0);
+    let end = plain().map(|run| run.stored + u32::from(run.blocks)).max();
+    let mut is_wanted = vec![false; (end.unwrap_or(first) - first) as usize];
+    for run in plain() {
+        let from = (run.stored - first) as usize;
+        is_wanted[from..from + usize::from(run.blocks)].fill(true);
+    }
+    let wanted: Vec<u32> = (first..)
+        .zip(&is_wanted)
+        .filter_map(|(n, is_wanted)| is_wanted.then_some(n))
+        .collect();
+    let hashed: Vec<Hash> = wanted
+        .par_chunks(EACH)
+        .flat_map_iter(|wanted| {
+            let mut hashes = Vec::with_capacity(wanted.len());
+            let blocks = wanted.iter().map(|n| {
+                let (_, from, bytes) = files[at].file.place(*n);
+                &unpacked[from..from + bytes]
+            });
+            hash_all(blocks, &mut hashes);
+            hashes
+        })
+        .collect();
+    let mut hashes = vec![Hash::of(&[]); is_wanted.len()];
+    for (n, hash) in wanted.iter().zip(hashed) {
+        hashes[(n - first) as usize] = hash;
+    }
+    Known { first, hashes }
+}
+
+/// Writes runs of a packet.
+struct Writer<'a> {
+    files: &'a [Link],
+    at: usize,
+    unpacked: &'a [u8],
+    known: &'a Known,
+    outputs: &'a [Output<'a>],
+    /// The last file that does not stay open.
+    opened: Option<(usize, File)>,
+    buffer: Vec<u8>,
+}
+
+impl Writer<'_> {
+    /// Writes a run, and adds the hashes of its blocks if they are whole.
+    fn write(&mut self, run: &Run, hashes: &mut Vec<Hash>) -> Result<(), DeltaError> {
+        let numbered = self.files[0].numbered(run.number);
+        let (image, block, _) = numbered.expect("it was planned");
+        let output = &self.outputs[image];
+        let failed = |verb| DeltaError::io(output.place, verb);
+        let (_, range) = within(self.files, self.at, run);
+        let own = &self.unpacked[range.clone()];
+        if output.open.is_none() && self.opened.as_ref().is_none_or(|(n, _)| *n != image) {
+            let file = output.open_again().map_err(failed("write"))?;
+            self.opened = Some((image, file));
+        }
+        let opened = self.opened.as_ref().map(|(_, file)| file);
+        let file = output.open.as_ref().or(opened).expect("opened above");
+        if run.is_first {
+            file.write_all_at(own, block.offset)
+                .map_err(failed("write"))?;
+            if run.is_last {
+                hashes.extend_from_slice(self.known.of(run));
+            }
+            return Ok(());
+        }
+        self.buffer.resize(own.len(), 0);
+        file.read_exact_at(&mut self.buffer, block.offset)
+            .map_err(failed("read"))?;
+        codec::xor(&mut self.buffer, own);
+        file.write_all_at(&self.buffer, block.offset)
+            .map_err(failed("write"))?;
+        if run.is_last {
+            let blocks = (run.stored..run.stored + u32::from(run.blocks)).map(|n| {
+                let (_, from, bytes) = self.files[self.at].file.place(n);
+                let from = from - range.start;
+                &self.buffer[from..from + bytes]
+            });
+            hash_all(blocks, hashes);
+        }
+        Ok(())
+    }
+}
+
+impl Output<'_> {
+    fn open_again(&self) -> io::Result<File> {
+        File::options().read(true).write(true).open(self.path)
+    }
+}
+
+/// Checks the digests of all files, gives these their permissions, and waits until they are on the disk.
+fn finish(
+    link: &Link,
+    outputs: &[Output<'_>],
+    frames: &[Hash],
+    hashes: &[Hash],
+) -> Result<(), DeltaError> {
+    let images = &link.file.summary().images;
+    for (n, entry) in images.iter().enumerate() {
+        let own = &hashes[index(link.firsts[n])..index(link.firsts[n + 1])];
+        let found = signature::digest(link.file.layout(n), frames[n], own);
+        if found != entry.digest {
+            return Err(DeltaError::new(
+                &link.file.path().join(&entry.name),
+                DeltaErrorKind::Differs {
+                    expected: entry.digest.clone(),
+                    found,
+                },
+            ));
+        }
+    }
+    for (output, entry) in outputs.iter().zip(images) {
+        let finish = |file: &File| {
+            file.set_permissions(fs::Permissions::from_mode(entry.mode))?;
+            file.sync_all()
+        };
+        match &output.open {
+            Some(file) => finish(file),
+            None => output.open_again().and_then(|file| finish(&file)),
+        }
+        .map_err(DeltaError::io(output.place, "write"))?;
+    }
+    Ok(())
+}
