@@ -43,6 +43,17 @@ pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
             }
         }
     }
+    if given("checkpoint.own_series")
+        && spec.checkpoint.own_series
+        && !uses(CheckpointerKind::has_own_files)
+    {
+        let key = "own_series";
+        none_takes(
+            key,
+            " of the program's own",
+            "add checkpointer = \"application\" to [matrix]",
+        );
+    }
     if let (Some(variant), false) = (&spec.variant, spec.unchanged.is_empty()) {
         let keys = spec
             .unchanged
