@@ -43,14 +43,10 @@ pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
             }
         }
     }
-    if given("checkpoint.own_series")
-        && spec.checkpoint.own_series
-        && !uses(CheckpointerKind::has_own_files)
-    {
-        let key = "own_series";
+    if spec.checkpoint.own_series && !uses(CheckpointerKind::has_own_files) {
         none_takes(
-            key,
-            " of the program's own",
+            "own_series",
+            " that the program writes itself",
             "add checkpointer = \"application\" to [matrix]",
         );
     }
