@@ -433,13 +433,8 @@ fn own_checkpoints_are_a_series_by_places_in_their_file() {
         assert!(stored("differential") < stored("full"));
     }
     // what is missing is told
-    let facts = fs::read_to_string(
-        c.dir()
-            .join("runs")
-            .join(c.run_names().first().expect("a run"))
-            .join("facts.json"),
-    )
-    .expect("facts");
+    let run = c.run_names().into_iter().next().expect("a run");
+    let facts = fs::read_to_string(c.run_dir(&run).join("facts.json")).expect("facts");
     assert_eq!(facts.contains("series_gaps"), taken < 7.0, "{facts}");
     assert!(of("series_zone_changed_bytes", &[]).is_empty(), "no zones");
     assert!(of("series_at_s", &[]).is_sorted_by(|a, b| a < b));
