@@ -104,14 +104,17 @@ pub enum Source {
 /// | `trace_writers` | count | | processes that wrote, of the file that most bytes were written of |
 /// | `trace_writer_spread` | 1 | | what the one of them wrote that wrote least, over what the one wrote that wrote most: 1 is even |
 /// | `trace_write_mib_s` | MiB/s | | bytes of all writes over the time in which at least one process was writing |
-/// | `series_checkpoints` | count | planned | checkpoints that a series has; fewer than planned where the program ended before |
-/// | `series_at_s` | s | ckpt | when a checkpoint of a series was asked for, since the program began to compute |
-/// | `series_bytes` | bytes | ckpt | what can change of it: the blocks (pages) of all its images, uncompressed, without headers |
+/// | `series_checkpoints` | count | planned | checkpoints that a series has; fewer than planned where the program ended before, or where one
+/// that it writes itself could not be read in time: the labels `ckpt`, `since` and `base` are numbers of its checkpoints, of which some are then missing |
+/// | `series_at_s` | s | ckpt | when a checkpoint of a series was asked for, since the program began to compute; of one that it writes
+/// itself: when its reading began, since the program's start |
+/// | `series_bytes` | bytes | ckpt | what can change of it: the blocks (pages) of all its images, uncompressed, without headers; of one that the
+/// program writes itself: the bytes of its files |
 /// | `series_changed_bytes` | bytes | ckpt, since = number of an earlier checkpoint | of these, blocks that the earlier one does not have at the
-/// same address of the same process |
+/// same address of the same process; of those that the program writes itself, at the same place in the same file |
 /// | `series_zone_changed_bytes` | bytes | ckpt, since = number of the checkpoint before and of the first, zone, rule = owner | the same of a zone |
 /// | `series_part_changed_bytes` | bytes | ckpt, since = as above, part | the same of a part by the owner rules; parts without any are left out |
-/// | `series_hash_s` | s | ckpt | time to read and hash its images, on the node where they lie, while the program goes on |
+/// | `series_hash_s` | s | ckpt | time to read and hash its images or files, on the node where they lie, while the program goes on |
 /// | `series_stored_bytes` | bytes | ckpt, method = full / incremental / differential / adca / bounded, base | blocks that a method stores of it,
 /// uncompressed; `base` is the number of the checkpoint that it is stored against, 0 where it is stored in full |
 /// | `series_total_bytes` | bytes | method | the same of all checkpoints of the run together |

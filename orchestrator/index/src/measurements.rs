@@ -107,6 +107,8 @@ row! {
         method: String,
         /// Number of the checkpoint, from 1.
         ckpt: u32,
+        /// Whether it is the first of the series: not all series begin with number 1.
+        is_first: bool,
         bytes: f64,
     }
 }
@@ -411,11 +413,13 @@ impl Index {
     /// What methods store of the checkpoints of series, by point, method and checkpoint.
     pub fn series_volumes(&self) -> Result<Vec<SeriesVolume>, AnalysisError> {
         self.read(
-            "SELECT p.id AS point, json_extract(c.labels, '$.method') AS method, CAST(c.ckpt AS INTEGER) AS ckpt, avg(c.value) AS bytes
+            "SELECT p.id AS point, json_extract(c.labels, '$.method') AS method, CAST(c.ckpt AS INTEGER) AS ckpt,
+                    CAST(c.ckpt AS INTEGER) = f.first AS is_first, avg(c.value) AS bytes
              FROM records c JOIN runs r ON r.id = c.run JOIN points p ON p.id = r.point
+                  JOIN (SELECT run, min(CAST(ckpt AS INTEGER)) AS first FROM records WHERE name = ? GROUP BY run) f ON f.run = c.run
              WHERE c.name = ? AND r.kind = 'measured' AND r.state = 'succeeded'
-             GROUP BY p.id, method, CAST(c.ckpt AS INTEGER) ORDER BY p.seq, method, CAST(c.ckpt AS INTEGER)",
-            [names::SERIES_STORED_BYTES],
+             GROUP BY p.id, method, CAST(c.ckpt AS INTEGER), is_first ORDER BY p.seq, method, CAST(c.ckpt AS INTEGER)",
+            [names::SERIES_STORED_BYTES, names::SERIES_STORED_BYTES],
         )
     }
 

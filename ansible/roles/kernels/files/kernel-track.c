@@ -13,7 +13,17 @@
 #include <unistd.h>
 #ifdef __linux__
 #include <linux/fs.h>
+#endif
+/* Old headers do not have it: then only soft-dirty bits can be used. */
+#ifdef __has_include
+#if __has_include(<linux/userfaultfd.h>)
 #include <linux/userfaultfd.h>
+#endif
+#endif
+#if defined SYS_userfaultfd && defined UFFDIO_REGISTER && defined UFFDIO_REGISTER_MODE_WP
+#define HAS_FAULTS 1
+#else
+#define HAS_FAULTS 0
 #endif
 
 int kt_track;
@@ -52,6 +62,12 @@ void *kt_alloc(size_t count, size_t size)
 
 /* ---- userfaultfd: write protection that the Linux kernel itself takes away at the first write (Linux 6.7 or newer) ---- */
 
+static int faults_fd = -1, pagemap_fd = -1;
+
+#define REGIONS 512
+
+#if HAS_FAULTS
+
 /* The headers of the machine may be older than its kernel. */
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -71,10 +87,6 @@ struct pm_scan_arg {
 };
 #define PAGEMAP_SCAN _IOWR('f', 16, struct pm_scan_arg)
 #endif
-
-#define REGIONS 512
-
-static int faults_fd = -1, pagemap_fd = -1;
 
 /* Marks the pages of a span that were written, and protects them again. 0, or an error of the system. */
 static int scan_protected(struct span *s)
@@ -142,6 +154,30 @@ static int can_protect(struct span *probe, char *why, size_t room)
     }
     return 1;
 }
+
+#else
+
+static int scan_protected(struct span *s)
+{
+    (void)s;
+    return ENOSYS;
+}
+
+static int protect(struct span *s, const char **what)
+{
+    (void)s;
+    *what = "userfaultfd";
+    return ENOSYS;
+}
+
+static int can_protect(struct span *probe, char *why, size_t room)
+{
+    (void)probe;
+    snprintf(why, room, "userfaultfd: the headers of the system that compiled this program do not know it");
+    return 0;
+}
+
+#endif
 
 /* ---- soft-dirty bits: bit 55 of /proc/self/pagemap, all of them cleared by a 4 in /proc/self/clear_refs ---- */
 

@@ -22,7 +22,7 @@ void *kt_alloc(size_t count, size_t size);
 void kt_begin(void);
 
 /* Collective, after each step. With --track: tells what was written and changed since the last count, if a checkpoint was written after this
- * step, or if none are (`checkpoints` is 0) and `kt_every` steps are over. */
+ * step, or if none are (`has_checkpoints` is 0) and `kt_every` steps are over. */
 void kt_step(long long step, int has_checkpoints, int is_checkpoint);
 
 /* Collective. With --track: prints the sums. */

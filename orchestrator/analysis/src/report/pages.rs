@@ -57,7 +57,8 @@ fn table(data: &Data) -> Table {
             "bytes",
         ));
         columns.push(Column::of(names::SERIES_HASH_S, "time to hash it", "s"));
-        caption += " By hash: blocks of the checkpoint's files that differ from those of the checkpoint before.";
+        caption += " By hash: blocks of the checkpoint's files that differ from those of the checkpoint before; \
+                    mean over those checkpoints that were read as well as the one before them.";
     }
     let mut table = Table::new("pages", "Pages written and changed", &caption, columns);
     for (i, p) in data.points.iter().enumerate() {

@@ -270,3 +270,67 @@ fn without_series_there_is_no_section() {
     campaign_measured(dir.path(), vec![(point("mpich"), wall)]);
     assert!(again(dir.path()).sections.iter().all(|s| s.id != "series"));
 }
+
+#[test]
+fn checkpoints_that_a_series_misses_are_told_with_the_number_of_their_runs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    campaign(dir.path(), Recorded::Volumes);
+    let runs = fs::read_dir(dir.path().join("runs")).expect("runs");
+    let missing = "the series has 2 of 3 checkpoints that the program told of; checkpoint 2 is missing: ckpt: cannot open: Permission denied";
+    for run in runs.flatten() {
+        let records = fs::read_to_string(run.path().join("records.jsonl")).unwrap_or_default();
+        if records.contains("series_checkpoints") {
+            let facts = serde_json::json!({ "series_gaps": missing }).to_string();
+            fs::write(run.path().join("facts.json"), facts).expect("facts");
+        }
+    }
+    let report = again(dir.path());
+    let found = report.sections.iter().find(|s| s.id == "series");
+    let texts: Vec<&str> = found
+        .expect("a section")
+        .blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::Text { text } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        texts.contains(&format!("In 2 runs {missing}.").as_str()),
+        "{texts:?}"
+    );
+}
+
+#[test]
+fn the_first_checkpoint_that_was_measured_is_not_drawn_whatever_its_number() {
+    let dir = tempfile::tempdir().expect("a directory");
+    campaign(dir.path(), Recorded::Volumes);
+    for run in fs::read_dir(dir.path().join("runs"))
+        .expect("runs")
+        .flatten()
+    {
+        let path = run.path().join("records.jsonl");
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
+        // the first of four was never read: the second is stored in full
+        let kept = text.lines().filter(|line| {
+            !(line.contains("series_stored_bytes") && line.contains("\"ckpt\":\"1\""))
+        });
+        let kept: Vec<&str> = kept.collect();
+        fs::write(&path, kept.join("\n") + "\n").expect("writes");
+    }
+    let index = rebuild_index(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    let of = |ckpt: u32| {
+        let volumes = index.series_volumes().expect("volumes");
+        let of: Vec<bool> = volumes
+            .iter()
+            .filter(|v| v.ckpt == ckpt)
+            .map(|v| v.is_first)
+            .collect();
+        of
+    };
+    assert_eq!(of(1), [false; 0]);
+    assert_eq!(of(2), [true; 5]);
+    assert_eq!(of(3), [false; 5]);
+}

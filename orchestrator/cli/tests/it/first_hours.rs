@@ -102,7 +102,7 @@ fn a_run_whose_directory_was_deleted_is_told_and_repeated() {
 #[test]
 fn keys_without_effect_are_told() {
     let matrix = "[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n";
-    let more = "[checkpoint]\nrestart_check = true\nmoment = \"size-only\"\n[run]\nrepeats = 3\n\
+    let more = "[checkpoint]\nrestart_check = true\nmoment = \"size-only\"\nown_series = true\n[run]\nrepeats = 3\n\
                 [variants.short.run]\nrepeats = 3\ntimeout_s = 9\n";
     let c = campaign("idle", &format!("{SITE}{matrix}{more}"));
     c.script_app("script", "echo SUCCESS", "");
@@ -114,6 +114,8 @@ fn keys_without_effect_are_told() {
             .unwrap_or_else(|| panic!("{told}"));
         assert!(line.contains("checkpointer = \"dmtcp\""), "{line}");
     }
+    let own = "warning: `own_series` has no effect: no point takes checkpoints that the program writes itself; add checkpointer = \"application\" to [matrix]";
+    assert!(told.contains(own), "{told}");
     let variant = c
         .cvc(&["plan", "--variant", "short", "campaign.toml"])
         .expect(0)
@@ -125,6 +127,16 @@ fn keys_without_effect_are_told() {
     assert!(!variant.contains("timeout_s"), "{variant}");
     c.rewrite(&format!(
         "{SITE}{matrix}checkpointer = \"dmtcp\"\n[checkpoint]\nmoment = \"size-only\"\n"
+    ));
+    assert!(
+        !c.cvc(&["plan", "campaign.toml"])
+            .expect(0)
+            .stderr
+            .contains("no effect")
+    );
+    c.rewrite(&format!(
+        "{SITE}[matrix]\napp = \"kernel-front\"\nclass = \"S\"\nprocesses = 1\nmpi = \"mpich\"\ncheckpointer = \"application\"\n\
+         [checkpoint]\nown_series = true\n"
     ));
     assert!(
         !c.cvc(&["plan", "campaign.toml"])

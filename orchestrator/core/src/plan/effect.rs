@@ -43,6 +43,13 @@ pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
             }
         }
     }
+    if spec.checkpoint.own_series && !uses(CheckpointerKind::has_own_files) {
+        none_takes(
+            "own_series",
+            " that the program writes itself",
+            "add checkpointer = \"application\" to [matrix]",
+        );
+    }
     if let (Some(variant), false) = (&spec.variant, spec.unchanged.is_empty()) {
         let keys = spec
             .unchanged

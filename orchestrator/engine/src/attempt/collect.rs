@@ -76,10 +76,16 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     }
     judge.noise();
     evidence.session.keep_logs();
-    let facts = facts(evidence, &seen);
+    let mut facts = facts(evidence, &seen);
     let Findings {
-        records, failure, ..
+        records,
+        failure,
+        notes,
+        ..
     } = judge.findings;
+    if !notes.is_empty() {
+        facts["series_gaps"] = notes.join("\n").into();
+    }
     Ok((
         failure.map_or(Outcome::Succeeded, Outcome::from),
         records,

@@ -4,8 +4,9 @@
 use super::series::{self, Measured};
 use crate::run::{Findings, RunContext, RunError, compile, files, patterns};
 use camino::Utf8PathBuf;
+use cvc_core::units::counted;
 use cvc_delta::{
-    Addressing, BlockSize, Signature, Source as State, SourceFile, changed_bytes, sign,
+    Addressing, BlockSize, DeltaError, Signature, Source as State, SourceFile, changed_bytes, sign,
 };
 use cvc_probe::sentinel::FileFound;
 use regex::Regex;
@@ -13,13 +14,15 @@ use std::{
     collections::BTreeMap,
     io::{Read, Seek, SeekFrom},
     os::unix::fs::PermissionsExt,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// Delay between looks at the files.
 const TICK: Duration = Duration::from_millis(20);
 /// How long the files of a program that does not tell when a checkpoint is complete have not changed when it is taken for complete.
 const QUIET: Duration = Duration::from_millis(500);
+/// Longest pause before files that could not be read are tried again.
+const MOST_REST: Duration = Duration::from_secs(10);
 /// Most checkpoints that are measured: the hashes of all are held in memory.
 const MOST: usize = 1000;
 /// Most of the output that is kept while a line is incomplete, bytes.
@@ -31,14 +34,26 @@ pub(super) struct OwnSeries {
     begin: Instant,
     /// What tells that a checkpoint is complete, if the program tells it.
     told: Option<Told>,
-    /// Complete checkpoints that were looked at, as the output tells.
-    seen: usize,
+    /// Number of the last complete checkpoint that needs no other look, as the output tells.
+    seen: u64,
     /// Files as they were seen last, and since when.
     quiet: (Vec<FileFound>, Instant),
     /// Files of the last checkpoint that was measured.
     last: Vec<FileFound>,
     signatures: Vec<Signature>,
     measured: Vec<Measured>,
+    /// The last checkpoint that was tried in vain, and why.
+    missed: Option<(u64, String)>,
+    /// What cannot be read is not tried again until then, and after that not for so long.
+    rest: (Instant, Duration),
+}
+
+/// A checkpoint that is to be measured.
+#[derive(Debug)]
+struct Due {
+    number: u64,
+    found: Vec<FileFound>,
+    at_s: f64,
 }
 
 impl OwnSeries {
@@ -57,15 +72,22 @@ impl OwnSeries {
                 ))
             })
             .transpose()?;
-        Ok(Self {
-            begin: Instant::now(),
+        Ok(Self::of(told))
+    }
+
+    fn of(told: Option<Told>) -> Self {
+        let now = Instant::now();
+        Self {
+            begin: now,
             told,
             seen: 0,
-            quiet: (Vec::new(), Instant::now()),
+            quiet: (Vec::new(), now),
             last: Vec::new(),
             signatures: Vec::new(),
             measured: Vec::new(),
-        })
+            missed: None,
+            rest: (now, TICK),
+        }
     }
 
     /// Measures checkpoints as they appear. Never ends by itself; what was measured stays when this is dropped.
@@ -74,7 +96,7 @@ impl OwnSeries {
     /// When nodes cannot be asked for files.
     pub async fn watch(&mut self, run: &RunContext) -> Result<(), RunError> {
         loop {
-            if self.is_due() {
+            if Instant::now() >= self.rest.0 && self.may_be_due() {
                 self.look(run, false).await?;
             }
             tokio::time::sleep(TICK).await;
@@ -86,11 +108,14 @@ impl OwnSeries {
     /// # Errors
     /// When nodes cannot be asked for files.
     pub async fn end(&mut self, run: &RunContext) -> Result<(), RunError> {
+        if let Some(told) = &mut self.told {
+            told.end();
+        }
         self.look(run, true).await
     }
 
     /// Whether there may be another complete checkpoint.
-    fn is_due(&mut self) -> bool {
+    fn may_be_due(&mut self) -> bool {
         self.told
             .as_mut()
             .is_none_or(|told| told.count() > self.seen)
@@ -98,32 +123,91 @@ impl OwnSeries {
 
     /// Looks at the files, and measures them if they are of another checkpoint, and complete.
     async fn look(&mut self, run: &RunContext, is_over: bool) -> Result<(), RunError> {
-        let number = self.told.as_ref().map_or(0, |told| told.count);
-        let found = find(run).await?;
-        if found.is_empty() || found == self.last || self.measured.len() >= MOST {
-            self.seen = number;
-            return Ok(());
-        }
-        if self.told.is_none() && !is_over && !self.are_quiet(&found) {
-            return Ok(());
-        }
-        let at_s = self.begin.elapsed().as_secs_f64();
-        let state = state(&found);
-        let signing = tokio::task::spawn_blocking(move || {
-            let begin = Instant::now();
-            let signature = sign(&state, Addressing::Index, BlockSize::PAGE, &|_| {});
-            (signature, begin.elapsed().as_secs_f64())
-        });
-        // what cannot be read has just been replaced, or is looked at again
-        let Ok((Ok(signature), hash_s)) = signing.await else {
+        let Some(mut due) = self.due(find(run).await?, is_over) else {
             return Ok(());
         };
-        if find(run).await? != found {
-            return Ok(());
-        }
-        self.seen = number;
-        self.add(found, signature, at_s, hash_s);
+        let signed = hash(&due.found).await;
+        self.tell_late(&mut due);
+        // what was written meanwhile is not what was read
+        let again = match &signed {
+            Ok(_) => find(run).await?,
+            Err(_) => Vec::new(),
+        };
+        self.settle(due, signed, &again);
         Ok(())
+    }
+
+    /// The checkpoint that these files are, if they are complete and of none that was measured.
+    fn due(&mut self, found: Vec<FileFound>, is_over: bool) -> Option<Due> {
+        let told = self.told.as_ref().map(|told| (told.count, told.at_ns));
+        let (mut number, told_ns) = told.unwrap_or((self.measured.len() as u64 + 1, i64::MAX));
+        if found.is_empty() || found == self.last || self.measured.len() >= MOST {
+            self.seen = number;
+            return None;
+        }
+        match told {
+            None if !is_over && !self.are_quiet(&found) => return None,
+            // the program tells nothing, against its descriptor: what it leaves behind is complete
+            Some((0, _)) if is_over => number = 1,
+            Some((count, _)) if count <= self.seen => return None,
+            _ => {}
+        }
+        if number > 0 && found.iter().any(|file| file.modified_ns > told_ns) {
+            // a program that writes in place has begun with the next one
+            let why = "its files were changed after the program had told of it";
+            self.missed = Some((number, why.to_owned()));
+            return None;
+        }
+        let at_s = self.begin.elapsed().as_secs_f64();
+        Some(Due {
+            number,
+            found,
+            at_s,
+        })
+    }
+
+    /// Gives a checkpoint the number that the program tells by now: if its files stay the same until after this, it was told late.
+    fn tell_late(&mut self, due: &mut Due) {
+        if let Some(told) = &mut self.told {
+            due.number = due.number.max(told.count());
+        }
+    }
+
+    /// Adds a checkpoint that was read, unless its files are others by now; notes why one could not be read.
+    fn settle(&mut self, due: Due, signed: Result<(Signature, f64), String>, again: &[FileFound]) {
+        let (signature, hash_s) = match signed {
+            Ok(signed) => signed,
+            Err(why) => {
+                self.missed = Some((due.number, why));
+                // each try may have read for long, beside the program that is measured
+                let (_, pause) = self.rest;
+                self.rest = (Instant::now() + pause, (pause * 2).min(MOST_REST));
+                return;
+            }
+        };
+        self.rest = (Instant::now(), TICK);
+        if again != due.found {
+            let why = "its files were changed while they were read";
+            self.missed = Some((due.number, why.to_owned()));
+            return;
+        }
+        self.seen = due.number;
+        self.missed.take_if(|(number, _)| *number == due.number);
+        self.measured.push(Measured {
+            number: due.number,
+            at_s: due.at_s,
+            bytes: signature.bytes(),
+            changed: self
+                .signatures
+                .iter()
+                .map(|old| changed_bytes(&signature, old))
+                .collect(),
+            // only images have parts
+            parts: BTreeMap::new(),
+            hash_s,
+        });
+        self.signatures.push(signature);
+        self.last = due.found;
     }
 
     /// Whether the files have not changed for a while.
@@ -134,28 +218,52 @@ impl OwnSeries {
         self.quiet.1.elapsed() >= QUIET
     }
 
-    fn add(&mut self, found: Vec<FileFound>, signature: Signature, at_s: f64, hash_s: f64) {
-        let changed = self
-            .signatures
-            .iter()
-            .map(|old| changed_bytes(&signature, old))
-            .collect();
-        self.measured.push(Measured {
-            at_s,
-            bytes: signature.bytes(),
-            changed,
-            // only images have parts
-            parts: BTreeMap::new(),
-            hash_s,
-        });
-        self.signatures.push(signature);
-        self.last = found;
+    /// Records what was measured of a series of which the program says that it wrote so many, and what each method would store of it; notes why
+    /// checkpoints are missing, as far as that is known.
+    pub fn record(&self, written: usize, to: &mut Findings) {
+        let taken = self.measured.len();
+        let planned = written.max(taken) as u64;
+        if taken == 0 {
+            series::record_count(0, planned, to);
+        }
+        series::record(&self.measured, planned, to);
+        if planned > taken as u64 || self.missed.is_some() || taken == 0 {
+            to.notes.push(self.missing(planned));
+        }
     }
 
-    /// Records what was measured of a series of which the program says that it wrote so many, and what each method would store of it.
-    pub fn record(&self, written: usize, to: &mut Findings) {
-        let planned = written.max(self.measured.len()) as u64;
-        series::record(&self.measured, planned, to);
+    /// What is missing of so many checkpoints, and why, as far as that is known.
+    fn missing(&self, planned: u64) -> String {
+        let taken = self.measured.len();
+        let why = match &self.missed {
+            Some((number, why)) => format!("checkpoint {number} is missing: {why}"),
+            None if planned == 0 => "none was complete when its files were looked at".to_owned(),
+            None if taken >= MOST => format!("no more than {MOST} are measured"),
+            None => "the others were overwritten before they were read".to_owned(),
+        };
+        let of = if self.told.is_some() {
+            format!(
+                "{taken} of {} that the program told of",
+                counted(planned, "checkpoint")
+            )
+        } else {
+            counted(taken, "checkpoint")
+        };
+        format!("the series has {of}; {why}")
+    }
+}
+
+/// Reads files and hashes their blocks, beside everything else; with the time that it takes, seconds.
+async fn hash(found: &[FileFound]) -> Result<(Signature, f64), String> {
+    let state = state(found);
+    let signing = tokio::task::spawn_blocking(move || {
+        let begin = Instant::now();
+        let signature = sign(&state, Addressing::Index, BlockSize::PAGE, &|_| {})?;
+        Ok::<_, DeltaError>((signature, begin.elapsed().as_secs_f64()))
+    });
+    match signing.await {
+        Ok(signed) => signed.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -199,7 +307,9 @@ struct Told {
     /// The beginning of the last line.
     line: Vec<u8>,
     /// Matches so far.
-    count: usize,
+    count: u64,
+    /// When the last of them had been read, nanoseconds since 1970.
+    at_ns: i64,
 }
 
 impl Told {
@@ -210,11 +320,18 @@ impl Told {
             offset: 0,
             line: Vec::new(),
             count: 0,
+            at_ns: i64::MAX,
         }
     }
 
     /// Number of checkpoints that complete lines tell of.
-    fn count(&mut self) -> usize {
+    fn count(&mut self) -> u64 {
+        self.read();
+        self.count
+    }
+
+    /// Reads what is new; whether there was anything.
+    fn read(&mut self) -> bool {
         let mut new = Vec::new();
         let read = std::fs::File::open(&self.path).and_then(|mut file| {
             file.seek(SeekFrom::Start(self.offset))?;
@@ -225,14 +342,37 @@ impl Told {
         self.line.extend_from_slice(&new);
         let whole = self.line.iter().rposition(|b| *b == b'\n');
         if let Some(end) = whole {
-            let text = String::from_utf8_lossy(&self.line[..=end]);
-            self.count += self.pattern.captures_iter(&text).count();
-            self.line.drain(..=end);
+            self.take(end + 1);
         }
         let excess = self.line.len().saturating_sub(MAX_LINE_BYTES);
         self.line.drain(..excess);
-        self.count
+        !new.is_empty()
     }
+
+    /// Reads all that a program that has ended told; its last line may have no end.
+    fn end(&mut self) {
+        while self.read() {}
+        self.take(self.line.len());
+    }
+
+    /// Counts matches in the first bytes of what is unread.
+    fn take(&mut self, bytes: usize) {
+        let told: Vec<u8> = self.line.drain(..bytes).collect();
+        let text = String::from_utf8_lossy(&told);
+        let more = self.pattern.captures_iter(&text).count() as u64;
+        if more > 0 {
+            self.count += more;
+            self.at_ns = now_ns();
+        }
+    }
+}
+
+/// Nanoseconds since 1970.
+fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    })
 }
 
 #[cfg(test)]
@@ -254,5 +394,225 @@ mod tests {
         text += "5 s\n";
         std::fs::write(&path, &text).expect("writes");
         assert_eq!(told.count(), 2);
+    }
+
+    /// A directory with the output of a program and its checkpoint file, and the series of it.
+    struct Program {
+        dir: tempfile::TempDir,
+        series: OwnSeries,
+    }
+
+    impl Program {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().expect("a directory");
+            let path = Utf8PathBuf::from_path_buf(dir.path().join("stdout")).expect("UTF-8");
+            let pattern = Regex::new(r"(?m)^Checkpoint \d+$").expect("a pattern");
+            let series = OwnSeries::of(Some(Told::new(path, pattern)));
+            Self { dir, series }
+        }
+
+        /// The program writes blocks with these bytes into its file.
+        fn write(&self, blocks: &[u8]) {
+            let bytes: Vec<u8> = blocks.iter().flat_map(|b| [*b; 4096]).collect();
+            std::fs::write(self.dir.path().join("ckpt"), bytes).expect("writes");
+        }
+
+        /// The program tells of so many checkpoints in all.
+        fn tell(&self, count: usize) {
+            std::fs::write(
+                self.dir.path().join("stdout"),
+                "Checkpoint 1\n".repeat(count),
+            )
+            .expect("writes");
+        }
+
+        fn found(&self) -> Vec<FileFound> {
+            use std::os::unix::fs::MetadataExt;
+            let path = self.dir.path().join("ckpt");
+            let of = std::fs::metadata(&path).expect("the file");
+            vec![FileFound {
+                path,
+                bytes: of.len(),
+                modified_ns: of.mtime() * 1_000_000_000 + of.mtime_nsec(),
+                inode: of.ino(),
+                device: of.dev(),
+            }]
+        }
+
+        /// A look at the files, between which and the next the program writes what `meanwhile` says.
+        fn look_while(&mut self, is_over: bool, meanwhile: impl FnOnce(&Self)) {
+            if is_over {
+                self.series.told.as_mut().expect("it tells").end();
+            } else if !self.series.may_be_due() {
+                return;
+            }
+            let Some(mut due) = self.series.due(self.found(), is_over) else {
+                return;
+            };
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .build()
+                .expect("a runtime");
+            let signed = runtime.block_on(hash(&due.found));
+            self.series.tell_late(&mut due);
+            // the clock of file systems is a coarse one
+            std::thread::sleep(TICK);
+            meanwhile(self);
+            let again = self.found();
+            self.series.settle(due, signed, &again);
+        }
+
+        fn look(&mut self) {
+            self.look_while(false, |_| {});
+        }
+
+        fn numbers(&self) -> Vec<u64> {
+            self.series.measured.iter().map(|m| m.number).collect()
+        }
+
+        fn findings(&self, written: usize) -> (f64, Vec<String>) {
+            let mut to = Findings::new(cvc_core::ids::RunId::of(b"r"));
+            self.series.record(written, &mut to);
+            let name = cvc_core::record::names::SERIES_CHECKPOINTS;
+            let count = to.records.iter().find(|r| r.name == name);
+            (count.expect("a count").value, to.notes)
+        }
+    }
+
+    #[test]
+    fn checkpoints_keep_the_numbers_that_the_program_gives_them() {
+        let mut program = Program::new();
+        program.write(&[1, 1]);
+        program.look();
+        assert!(program.numbers().is_empty(), "not told of");
+        program.tell(1);
+        program.look();
+        program.look();
+        // the second is overwritten by the third, unread
+        program.write(&[1, 2]);
+        program.write(&[3, 2, 2]);
+        program.tell(3);
+        program.look();
+        assert_eq!(program.numbers(), [1, 3]);
+        assert_eq!(program.series.measured[1].changed, [3 * 4096]);
+        let missing = "the series has 2 of 3 checkpoints that the program told of; the others were overwritten before they were read";
+        assert_eq!(program.findings(3), (2.0, vec![missing.to_owned()]));
+    }
+
+    #[test]
+    fn files_that_stay_the_same_until_the_next_is_told_are_the_next() {
+        let mut program = Program::new();
+        program.write(&[1]);
+        program.tell(1);
+        assert!(program.series.may_be_due());
+        let mut due = program.series.due(program.found(), false).expect("due");
+        // the file is the second one, of which the output tells a little later
+        program.tell(2);
+        program.series.tell_late(&mut due);
+        assert_eq!(due.number, 2);
+    }
+
+    #[test]
+    fn what_is_written_after_the_program_told_is_no_checkpoint() {
+        let mut program = Program::new();
+        program.write(&[1, 1]);
+        program.tell(1);
+        assert!(program.series.may_be_due());
+        std::thread::sleep(TICK);
+        // in place: half of the second checkpoint
+        program.write(&[2, 1]);
+        program.look();
+        assert!(program.numbers().is_empty());
+        // nor is what a program has left behind that broke off
+        program.look_while(true, |_| {});
+        let (count, notes) = program.findings(1);
+        assert_eq!(count, 0.0);
+        assert_eq!(
+            notes,
+            [
+                "the series has 0 of 1 checkpoint that the program told of; checkpoint 1 is missing: its files were changed after the program had told \
+                 of it"
+            ]
+        );
+        program.tell(2);
+        program.look();
+        assert_eq!(program.numbers(), [2], "told of, and unchanged since");
+    }
+
+    #[test]
+    fn what_is_written_while_it_is_read_is_no_checkpoint() {
+        let mut program = Program::new();
+        program.write(&[1, 1]);
+        program.tell(1);
+        program.look_while(false, |program| program.write(&[2, 1]));
+        assert!(program.numbers().is_empty());
+        let (_, notes) = program.findings(1);
+        assert!(
+            notes[0].ends_with("1 is missing: its files were changed while they were read"),
+            "{notes:?}"
+        );
+        program.tell(2);
+        program.look();
+        assert_eq!(program.numbers(), [2]);
+        let (count, notes) = program.findings(2);
+        assert_eq!(
+            (count, notes.len()),
+            (1.0, 1),
+            "it is still missing: {notes:?}"
+        );
+    }
+
+    #[test]
+    fn files_that_cannot_be_read_are_tried_ever_more_rarely_and_told() {
+        let mut program = Program::new();
+        program.write(&[1]);
+        program.tell(1);
+        assert!(program.series.may_be_due());
+        let mut pauses = Vec::new();
+        for _ in 0..12 {
+            let mut found = program.found();
+            found[0].path.set_file_name("gone");
+            let due = program.series.due(found, false).expect("it is due");
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .build()
+                .expect("a runtime");
+            let signed = runtime.block_on(hash(&due.found));
+            let before = Instant::now();
+            program.series.settle(due, signed, &[]);
+            pauses.push(program.series.rest.0.duration_since(before));
+        }
+        assert!(pauses[0] >= TICK && pauses[1] >= 2 * TICK, "{pauses:?}");
+        assert!(pauses.is_sorted() || pauses[11] >= MOST_REST, "{pauses:?}");
+        assert!(pauses[11] >= MOST_REST && pauses[11] < 2 * MOST_REST);
+        let (count, notes) = program.findings(1);
+        assert_eq!(count, 0.0);
+        assert!(
+            notes.len() == 1 && notes[0].contains("gone: cannot open"),
+            "{notes:?}"
+        );
+        // what can be read at last is measured, and the pauses are short again
+        program.look();
+        assert_eq!(program.numbers(), [1]);
+        assert_eq!(program.series.rest.1, TICK);
+        assert_eq!(program.findings(1), (1.0, Vec::new()));
+    }
+
+    #[test]
+    fn a_program_that_tells_nothing_against_its_descriptor_leaves_one_checkpoint() {
+        let mut program = Program::new();
+        program.write(&[1]);
+        program.look_while(true, |_| {});
+        assert_eq!(program.numbers(), [1]);
+    }
+
+    #[test]
+    fn the_last_line_of_a_program_that_has_ended_needs_no_end() {
+        let mut program = Program::new();
+        program.write(&[1]);
+        std::fs::write(program.dir.path().join("stdout"), "Checkpoint 1").expect("writes");
+        program.look();
+        assert!(program.numbers().is_empty());
+        program.look_while(true, |_| {});
+        assert_eq!(program.numbers(), [1]);
+        assert_eq!(program.series.told.as_ref().map(|told| told.count), Some(1));
     }
 }

@@ -42,7 +42,10 @@ pub(super) type ByPart = BTreeMap<Part, u64>;
 /// What was measured of a checkpoint.
 #[derive(Debug)]
 pub(super) struct Measured {
-    /// When it was asked for, seconds of computation.
+    /// Its number among the checkpoints of the run, from 1. Numbers that are missing were not measured.
+    pub number: u64,
+    /// When it was asked for, seconds of computation; of one that the program writes itself, when its reading began, seconds since the program's
+    /// start.
     pub at_s: f64,
     /// What can change of it.
     pub bytes: u64,
@@ -68,19 +71,11 @@ pub(super) fn record(all: &[Measured], planned: u64, to: &mut Findings) {
     if all.is_empty() {
         return;
     }
-    let labels = [("planned", planned.to_string())];
-    let taken = all.len() as f64;
+    record_count(all.len(), planned, to);
     let (clock, images) = (Source::Clock, Source::Image);
-    to.record(
-        names::SERIES_CHECKPOINTS,
-        taken,
-        Unit::Count,
-        clock,
-        None,
-        &labels,
-    );
-    for (t, measured) in all.iter().enumerate() {
-        let ckpt = ("ckpt", (t + 1).to_string());
+    let number = |t: usize| all.get(t).map_or(0, |m| m.number).to_string();
+    for measured in all {
+        let ckpt = ("ckpt", measured.number.to_string());
         let own = std::slice::from_ref(&ckpt);
         to.record(
             names::SERIES_AT_S,
@@ -101,14 +96,14 @@ pub(super) fn record(all: &[Measured], planned: u64, to: &mut Findings) {
         let bytes = measured.bytes as f64;
         to.record(names::SERIES_BYTES, bytes, Unit::Bytes, images, None, own);
         for (since, changed) in measured.changed.iter().enumerate() {
-            let labels = [ckpt.clone(), ("since", (since + 1).to_string())];
+            let labels = [ckpt.clone(), ("since", number(since))];
             let name = names::SERIES_CHANGED_BYTES;
             to.record(name, *changed as f64, Unit::Bytes, images, None, &labels);
         }
         for (since, parts) in &measured.parts {
             let mut zones: BTreeMap<&str, u64> =
                 OwnerZone::ALL.iter().map(|z| (z.as_str(), 0)).collect();
-            let since = ("since", (since + 1).to_string());
+            let since = ("since", number(*since));
             for (part, changed) in parts {
                 *zones.entry(part.zone().as_str()).or_default() += changed;
                 let part = ("part", part.as_str().to_owned());
@@ -131,17 +126,30 @@ pub(super) fn record(all: &[Measured], planned: u64, to: &mut Findings) {
     record_methods(all, to);
 }
 
+/// Records how many checkpoints of so many planned ones a series has.
+pub(super) fn record_count(taken: usize, planned: u64, to: &mut Findings) {
+    to.record(
+        names::SERIES_CHECKPOINTS,
+        taken as f64,
+        Unit::Count,
+        Source::Clock,
+        None,
+        &[("planned", planned.to_string())],
+    );
+}
+
 fn record_methods(all: &[Measured], to: &mut Findings) {
     let matrix = matrix(all);
     let images = Source::Image;
     for of in METHODS {
         let choices = matrix.choices(method(of));
         let label = ("method", of.as_str().to_owned());
-        for (t, choice) in choices.iter().enumerate() {
+        for (measured, choice) in all.iter().zip(&choices) {
+            let base = choice.base.and_then(|base| all.get(base));
             let labels = [
-                ("ckpt", (t + 1).to_string()),
+                ("ckpt", measured.number.to_string()),
                 label.clone(),
-                ("base", choice.base.map_or(0, |base| base + 1).to_string()),
+                ("base", base.map_or(0, |base| base.number).to_string()),
             ];
             let stored = choice.bytes as f64;
             to.record(
@@ -170,14 +178,15 @@ mod tests {
 
     /// Three checkpoints of 100 bytes: 10 change always, and 20 more are left behind by each.
     fn series() -> [Measured; 3] {
-        let of = |at_s, changed| Measured {
-            at_s,
+        let of = |number, changed| Measured {
+            number,
+            at_s: number as f64,
             bytes: 100,
             changed,
             parts: BTreeMap::new(),
             hash_s: 0.1,
         };
-        [of(1.0, vec![]), of(2.0, vec![30]), of(3.0, vec![50, 30])]
+        [of(1, vec![]), of(2, vec![30]), of(3, vec![50, 30])]
     }
 
     #[test]
@@ -212,5 +221,34 @@ mod tests {
             3.0
         );
         assert_eq!(of(names::SERIES_RESTORE_FILES, &[("method", "full")]), 1.0);
+    }
+
+    #[test]
+    fn a_checkpoint_that_was_not_measured_leaves_its_number_out() {
+        let mut series = series();
+        series[2].number = 4;
+        let mut findings = Findings::new(RunId::of(b"r"));
+        record(&series, 4, &mut findings);
+        let labels = |name: &str, of: [&str; 2]| -> Vec<[String; 2]> {
+            let found = findings.records.iter().filter(|r| r.name == name);
+            let is_incremental = |r: &&cvc_core::record::Record| {
+                r.labels.get("method").is_none_or(|m| m == "incremental")
+            };
+            found
+                .filter(is_incremental)
+                .map(|r| of.map(|label| r.labels.get(label).cloned().unwrap_or_default()))
+                .collect()
+        };
+        let pairs = |all: &[[&str; 2]]| -> Vec<[String; 2]> {
+            all.iter().map(|pair| pair.map(str::to_owned)).collect()
+        };
+        assert_eq!(
+            labels(names::SERIES_CHANGED_BYTES, ["ckpt", "since"]),
+            pairs(&[["2", "1"], ["4", "1"], ["4", "2"]])
+        );
+        assert_eq!(
+            labels(names::SERIES_STORED_BYTES, ["ckpt", "base"]),
+            pairs(&[["1", "0"], ["2", "1"], ["4", "2"]])
+        );
     }
 }

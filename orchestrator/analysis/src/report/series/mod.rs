@@ -20,12 +20,20 @@ use super::{
     summary,
 };
 use crate::results::data::Data;
-use cvc_core::record::names;
+use cvc_core::{record::names, units::counted};
 use cvc_index::{Index, SeriesVolume, error::AnalysisError};
+
+/// Most reasons for missing checkpoints that are told one by one.
+const MOST_REASONS: usize = 5;
+/// The fact that says which checkpoints a series misses.
+const GAPS: &str = "series_gaps";
 
 pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisError> {
     let volumes = index.series_volumes()?;
-    let mut blocks = Vec::new();
+    let mut blocks: Vec<Block> = gaps(data)
+        .into_iter()
+        .map(|text| Block::Text { text })
+        .collect();
     if !volumes.is_empty() {
         let advised = recommended::advised(data, index)?;
         blocks.extend(recommended::sentences(data, &advised));
@@ -46,11 +54,35 @@ pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisErr
     })
 }
 
-/// What a method stores of each checkpoint of a point, from the second on: the first is stored in full by all of them.
+/// Says which series miss checkpoints, and why; each reason once, with the number of its runs.
+fn gaps(data: &Data) -> Vec<String> {
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    for (text, runs) in data.facts.get(GAPS).into_iter().flatten() {
+        for reason in text.lines() {
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += runs.len(),
+                None => reasons.push((reason, runs.len())),
+            }
+        }
+    }
+    reasons.sort_by_key(|(_, runs)| std::cmp::Reverse(*runs));
+    let more = reasons.len().saturating_sub(MOST_REASONS);
+    let tell = |(reason, runs): (&str, usize)| format!("In {} {reason}.", counted(runs, "run"));
+    let mut texts: Vec<String> = reasons.into_iter().take(MOST_REASONS).map(tell).collect();
+    if more > 0 {
+        texts.push(format!(
+            "There are {} why series miss checkpoints, in the facts of the runs (`{GAPS}`).",
+            counted(more, "more reason")
+        ));
+    }
+    texts
+}
+
+/// What a method stores of each checkpoint of a point, from the second on that was measured: the first is stored in full by all of them.
 fn after_first(volumes: &[SeriesVolume], point: &str, method: &str) -> Vec<Option<f64>> {
     let of = volumes
         .iter()
-        .filter(|v| v.point == point && v.method == method && v.ckpt > 1);
+        .filter(|v| v.point == point && v.method == method && !v.is_first);
     let found: Vec<(u32, f64)> = of.map(|v| (v.ckpt, v.bytes)).collect();
     by_checkpoint(2, &found)
 }
@@ -59,7 +91,7 @@ fn after_first(volumes: &[SeriesVolume], point: &str, method: &str) -> Vec<Optio
 fn plots<'a>(data: &'a Data, volumes: &'a [SeriesVolume]) -> Vec<PlannedPlot<'a>> {
     let drawable = |p: usize| {
         let id = data.points[p].id.as_str();
-        volumes.iter().any(|v| v.point == id && v.ckpt > 1)
+        volumes.iter().any(|v| v.point == id && !v.is_first)
     };
     let plan = |sheet: layout::Sheet<'a>| {
         let title = format!("Volume of each checkpoint: {}", sheet.title);

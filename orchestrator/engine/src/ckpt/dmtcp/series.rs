@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 /// Nothing yet of a checkpoint after so many others.
 fn nothing(at_s: f64, earlier: usize) -> Measured {
     Measured {
+        number: earlier as u64 + 1,
         at_s,
         bytes: 0,
         changed: vec![0; earlier],
