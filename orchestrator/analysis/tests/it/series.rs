@@ -173,12 +173,15 @@ fn beside(ckpt: usize, add: &mut impl FnMut(&str, f64, Unit, &[(&str, &str)])) {
             ("zstd", "4096", 0.25),
             ("zstd", "65536", 1.0 / 3.0),
         ] {
-            let labels = [
+            let mut labels = vec![
                 own[0],
                 ("method", method),
                 ("codec", codec),
                 ("block", block),
             ];
+            if (method, codec, block) == ("incremental", "zstd", "4096") {
+                labels.push(("live", "true"));
+            }
             let mib = part * stored[ckpt - 1];
             add(names::SERIES_FILE_BYTES, mib * MIB, Unit::Bytes, &labels);
             add(names::SERIES_STORE_S, mib / 100.0, Unit::Seconds, &labels);
@@ -259,8 +262,9 @@ fn files_restores_zones_and_a_recommendation_are_told_where_they_were_recorded()
         "{advised}"
     );
     let csv = fs::read_to_string(to.join("csv/series-files.csv")).expect("a table");
-    // five methods, of which each was stored in three ways
+    // five methods, of which each was stored in three ways, one of them while the program ran
     assert_eq!(csv.lines().count(), 1 + 5 * 3, "{csv}");
+    assert_eq!(csv.matches("while the program ran").count(), 1, "{csv}");
 }
 
 #[test]
