@@ -321,8 +321,7 @@ fn judge(
                     100.0 * APART
                 ));
             }
-            let holds =
-                is_apart.then(|| (adca - incremental).abs() <= (differential - adca).abs());
+            let holds = is_apart.then(|| (adca - incremental).abs() <= (differential - adca).abs());
             (
                 "ADCA lies nearer to incremental than to differential".to_owned(),
                 found,

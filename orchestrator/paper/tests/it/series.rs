@@ -128,8 +128,8 @@ fn a_volume_that_begins_with_nothing_grows_by_no_multiple() {
             record["value"] = 0.0.into();
         }
     };
-    let (_, joined) = join_edited(&asked(), &["lammps-series"], &nothing_of_the_second)
-        .expect("joined");
+    let (_, joined) =
+        join_edited(&asked(), &["lammps-series"], &nothing_of_the_second).expect("joined");
     let claim = &joined.series[1].claims[0];
     assert_eq!(claim.holds, None, "{claim:?}");
     assert!(claim.found.contains("there is no multiple"), "{claim:?}");

@@ -311,7 +311,10 @@ fn how_fast_a_codec_is_is_told_only_where_times_compare() {
     // nothing to compare with
     let (rates, warnings) = told(&stored, None);
     assert_eq!(rates, (None, None));
-    assert!(warnings.contains("add `none` to the `codecs`"), "{warnings}");
+    assert!(
+        warnings.contains("add `none` to the `codecs`"),
+        "{warnings}"
+    );
     // stored while the program ran: restoring compares, storing does not
     let mut live = plain.clone();
     for state in &mut live.states {
@@ -319,7 +322,10 @@ fn how_fast_a_codec_is_is_told_only_where_times_compare() {
     }
     let (rates, warnings) = told(&stored, Some(&live));
     assert!(rates.0.is_none() && rates.1.is_some(), "{rates:?}");
-    assert!(warnings.contains("put another method before it"), "{warnings}");
+    assert!(
+        warnings.contains("put another method before it"),
+        "{warnings}"
+    );
     // another method has them
     let mut both = by_all_methods(&plain);
     for state in &mut both.states[..5] {

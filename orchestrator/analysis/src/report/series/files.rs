@@ -56,7 +56,11 @@ fn of_points<'r>(
     data: &Data,
     points: &[usize],
 ) -> Vec<&'r SeriesStored> {
-    let is_meant = |r: &&SeriesStored| points.iter().any(|p| data.points[*p].id.as_str() == r.point);
+    let is_meant = |r: &&SeriesStored| {
+        points
+            .iter()
+            .any(|p| data.points[*p].id.as_str() == r.point)
+    };
     records.iter().filter(is_meant).collect()
 }
 

@@ -12,7 +12,9 @@ use crate::{
 use camino::Utf8PathBuf;
 use cvc_core::units::counted;
 use cvc_model::delta::{Aim, ChangedVolume, DeltaCosts, Packing, Prices, Storing, VolumeForm};
-use cvc_prediction::delta::{DeltaAnswer, DeltaQuestion, Evidence, MethodAnswer, ZoneAnswer, answer};
+use cvc_prediction::delta::{
+    DeltaAnswer, DeltaQuestion, Evidence, MethodAnswer, ZoneAnswer, answer,
+};
 use serde::Serialize;
 use std::io::Write;
 
