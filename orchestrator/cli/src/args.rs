@@ -967,8 +967,8 @@ pub struct DeltaChoiceArgs {
     /// Point of the campaign, where several have series
     #[arg(long, value_name = "ID", requires_all = ["delta", "from"])]
     pub point: Option<String>,
-    /// Codecs to choose from. Of directories, up to four states are stored and restored with each in a temporary directory; of a campaign, they are
-    /// those of its records [default: none, of a campaign all that it has]
+    /// Codecs to choose from. Of directories, up to four states are stored with each in a temporary directory, and the last of them is restored; of a
+    /// campaign, they are those of its records [default: none, of a campaign all that it has]
     #[arg(
         long,
         value_name = "CODECS",

@@ -109,6 +109,8 @@ row! {
         ckpt: u32,
         /// Whether it is the first of the series: not all series begin with number 1.
         is_first: bool,
+        /// Number of the one that it is stored against; none: it is stored in full, or runs of the point have several.
+        base: Option<u32>,
         bytes: f64,
     }
 }
@@ -124,6 +126,8 @@ row! {
         block: u32,
         /// Number of the checkpoint, from 1; 0 for what is about the series as a whole.
         ckpt: u32,
+        /// Whether it was stored while the program ran, by the label `live`.
+        is_live: bool,
         value: f64,
     }
 }
@@ -414,7 +418,10 @@ impl Index {
     pub fn series_volumes(&self) -> Result<Vec<SeriesVolume>, AnalysisError> {
         self.read(
             "SELECT p.id AS point, json_extract(c.labels, '$.method') AS method, CAST(c.ckpt AS INTEGER) AS ckpt,
-                    CAST(c.ckpt AS INTEGER) = f.first AS is_first, avg(c.value) AS bytes
+                    CAST(c.ckpt AS INTEGER) = f.first AS is_first,
+                    CASE WHEN min(json_extract(c.labels, '$.base')) = max(json_extract(c.labels, '$.base'))
+                         THEN nullif(CAST(min(json_extract(c.labels, '$.base')) AS INTEGER), 0) END AS base,
+                    avg(c.value) AS bytes
              FROM records c JOIN runs r ON r.id = c.run JOIN points p ON p.id = r.point
                   JOIN (SELECT run, min(CAST(ckpt AS INTEGER)) AS first FROM records WHERE name = ? GROUP BY run) f ON f.run = c.run
              WHERE c.name = ? AND r.kind = 'measured' AND r.state = 'succeeded'
@@ -429,7 +436,7 @@ impl Index {
         self.read(
             "SELECT p.id AS point, json_extract(c.labels, '$.method') AS method, json_extract(c.labels, '$.codec') AS codec,
                     CAST(json_extract(c.labels, '$.block') AS INTEGER) AS block, CAST(coalesce(c.ckpt, 0) AS INTEGER) AS ckpt,
-                    avg(c.value) AS value
+                    coalesce(max(json_extract(c.labels, '$.live') = 'true'), 0) AS is_live, avg(c.value) AS value
              FROM records c JOIN runs r ON r.id = c.run JOIN points p ON p.id = r.point
              WHERE c.name = ? AND c.value IS NOT NULL AND r.kind = 'measured' AND r.state = 'succeeded'
                    AND json_extract(c.labels, '$.method') IS NOT NULL AND json_extract(c.labels, '$.codec') IS NOT NULL

@@ -5,9 +5,12 @@ use camino::Utf8Path;
 use cvc_analysis::report::{Block, Plot, Report, build, write_all};
 use cvc_core::campaign::Format;
 use cvc_core::plan::Plan;
-use cvc_core::point::{CheckpointerKind, Moment, Point};
+use cvc_core::point::{CheckpointerKind, Compression, Moment, Point};
 use cvc_core::record::{Record, Source, Unit, names};
-use cvc_prediction::holdout::rebuild_index;
+use cvc_prediction::{
+    delta::{packed_of, series_of},
+    holdout::rebuild_index,
+};
 use std::{fs, path::Path};
 
 const MIB: f64 = 1_048_576.0;
@@ -54,13 +57,26 @@ enum Recorded {
 
 /// Two points with two repeats each, of which that with MPICH has series.
 fn campaign(dir: &Path, recorded: Recorded) -> Report {
+    campaign_of(dir, recorded, Compression::None)
+}
+
+/// The same, of which what was written is compressed.
+fn campaign_of(dir: &Path, recorded: Recorded, compression: Compression) -> Report {
     let repeats = || {
         let wall = |s| Ok(vec![(names::WALL_S, s, Unit::Seconds)]);
         vec![wall(10.0), wall(10.2)]
     };
     campaign_measured(
         dir,
-        vec![(point("mpich"), repeats()), (point("openmpi"), repeats())],
+        ["mpich", "openmpi"]
+            .map(|mpi| {
+                let point = Point {
+                    compression,
+                    ..point(mpi)
+                };
+                (point, repeats())
+            })
+            .to_vec(),
     );
     let plan: Plan =
         serde_json::from_str(&fs::read_to_string(dir.join("plan.json")).expect("a plan"))
@@ -107,7 +123,17 @@ fn campaign(dir: &Path, recorded: Recorded) -> Report {
                 add(names::SERIES_CHANGED_BYTES, changed, Unit::Bytes, &labels);
             }
             for (method, stored) in STORED {
-                let labels = [("ckpt", number.as_str()), ("method", method)];
+                let base = match method {
+                    "full" => 0,
+                    "incremental" => ckpt - 1,
+                    _ => usize::from(ckpt > 1),
+                }
+                .to_string();
+                let labels = [
+                    ("ckpt", number.as_str()),
+                    ("method", method),
+                    ("base", &base),
+                ];
                 let bytes = stored[ckpt - 1] * MIB;
                 add(names::SERIES_STORED_BYTES, bytes, Unit::Bytes, &labels);
             }
@@ -150,6 +176,8 @@ fn beside(ckpt: usize, add: &mut impl FnMut(&str, f64, Unit, &[(&str, &str)])) {
     add(names::SERIES_AT_S, 3.0 * ckpt as f64, Unit::Seconds, &own);
     add(names::SERIES_BYTES, 80.0 * MIB, Unit::Bytes, &own);
     add(names::CKPT_LATENCY_S, 2.0, Unit::Seconds, &own);
+    // what is left of it by gzip, where that was used
+    add(names::CKPT_STORED_BYTES, 20.0 * MIB, Unit::Bytes, &own);
     if ckpt > 1 {
         let since = (ckpt - 1).to_string();
         for (zone, mib) in [("DTAPP", 9.0), ("LB", 0.25), ("SHMEM", 0.0), ("REST", 0.75)] {
@@ -173,12 +201,15 @@ fn beside(ckpt: usize, add: &mut impl FnMut(&str, f64, Unit, &[(&str, &str)])) {
             ("zstd", "4096", 0.25),
             ("zstd", "65536", 1.0 / 3.0),
         ] {
-            let labels = [
+            let mut labels = vec![
                 own[0],
                 ("method", method),
                 ("codec", codec),
                 ("block", block),
             ];
+            if (method, codec, block) == ("incremental", "zstd", "4096") {
+                labels.push(("live", "true"));
+            }
             let mib = part * stored[ckpt - 1];
             add(names::SERIES_FILE_BYTES, mib * MIB, Unit::Bytes, &labels);
             add(names::SERIES_STORE_S, mib / 100.0, Unit::Seconds, &labels);
@@ -259,8 +290,58 @@ fn files_restores_zones_and_a_recommendation_are_told_where_they_were_recorded()
         "{advised}"
     );
     let csv = fs::read_to_string(to.join("csv/series-files.csv")).expect("a table");
-    // five methods, of which each was stored in three ways
+    // five methods, of which each was stored in three ways, one of them while the program ran
     assert_eq!(csv.lines().count(), 1 + 5 * 3, "{csv}");
+    assert_eq!(csv.matches("while the program ran").count(), 1, "{csv}");
+}
+
+#[test]
+fn codecs_are_known_by_states_that_were_stored_after_the_program_and_by_whole_chains() {
+    let dir = tempfile::tempdir().expect("a directory");
+    campaign(dir.path(), Recorded::All);
+    let index = rebuild_index(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    let series = series_of(&index).expect("series");
+    let packed = packed_of(&index, &series[0].point).expect("files");
+    let of = |codec: &str| {
+        let of = packed
+            .iter()
+            .find(|p| p.codec == codec && p.block_bytes == 4096);
+        of.unwrap_or_else(|| panic!("no {codec}: {packed:?}"))
+    };
+    let (none, zstd) = (of("none"), of("zstd"));
+    let state = |method: &str, number: u32| {
+        let mut states = zstd.states.iter();
+        let of = states.find(|s| s.method == method && s.state == number);
+        of.expect("a state")
+    };
+    let chain_mib = |method: &str, number: u32| state(method, number).restored.map(|(mib, _)| mib);
+    assert_eq!(chain_mib("full", 4), Some(80.0));
+    assert_eq!(chain_mib("incremental", 4), Some(110.0));
+    assert_eq!(chain_mib("differential", 4), Some(102.0));
+    // that way was stored while the program ran
+    assert_eq!(state("incremental", 4).store_s, None);
+    assert!(state("differential", 4).store_s.is_some());
+    // three files after the first, however many methods stored the same
+    let found = zstd.answer(Some(none)).expect("an answer");
+    assert_eq!(found.states, 3);
+    assert!((found.packing.delta_ratio - 0.25).abs() < 1e-9);
+    // in the records, what is written takes all the time: neither rate can be told
+    assert_eq!(
+        (found.packing.pack_mib_s, found.packing.unpack_mib_s),
+        (None, None)
+    );
+    assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
+}
+
+#[test]
+fn the_rate_of_compressed_images_is_that_of_what_they_hold() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let report = campaign_of(dir.path(), Recorded::All, Compression::Gzip);
+    let series = report.sections.iter().find(|s| s.id == "series");
+    let text = serde_json::to_string(&series.expect("a section").blocks).expect("JSON");
+    // 80 MiB of blocks, of which gzip leaves 20, in 2 s
+    let says = "checkpoints written at 40 MiB/s as here (before compression, with the time that gzip takes)";
+    assert!(text.contains(says), "{text}");
 }
 
 #[test]

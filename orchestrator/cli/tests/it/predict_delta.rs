@@ -159,6 +159,22 @@ fn a_campaign_with_a_series_is_answered_by_zone() {
         text.contains("in zone DTAPP: ") && text.contains("from 28 pairs of 8 checkpoints"),
         "{text}"
     );
+    // zones are known of what changed since the checkpoint before and since the first
+    assert!(
+        text.contains(" of what changes between two of these checkpoints (from 13 of 28 pairs)"),
+        "{text}"
+    );
+    // where none are worth their time, there are no two of them
+    let mut seldom = vec!["--delta", "--from", campaign.as_str()];
+    seldom.extend(["--app-time", "1h", "--mtbf", "100000h", "--bandwidth", "1MiB"]);
+    let seldom = predict(dir.path(), &seldom);
+    let seldom = String::from_utf8_lossy(&seldom.stdout).into_owned();
+    assert!(
+        seldom.starts_with("best without checkpoints")
+            && seldom.contains("in zone DTAPP: ")
+            && !seldom.contains("two of these checkpoints"),
+        "{seldom}"
+    );
     arguments.push("--json");
     let json = predict(dir.path(), &arguments);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");

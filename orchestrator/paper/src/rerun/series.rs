@@ -80,8 +80,8 @@ pub struct JudgedClaim {
     pub claim: String,
     /// What was found here.
     pub found: String,
-    /// Whether that agrees.
-    pub holds: bool,
+    /// Whether that agrees; none: it cannot be told.
+    pub holds: Option<bool>,
 }
 
 /// A series beside what a paper says of it.
@@ -124,7 +124,9 @@ pub struct StoredFiles {
     pub files: usize,
     /// Their lengths together.
     pub bytes: f64,
-    /// Seconds to store one, in the mean.
+    /// Whether they were stored while the program ran, which had cores meanwhile: their time does not compare with that of others.
+    pub is_live: bool,
+    /// Seconds to store one after the first, which is in full, in the mean.
     pub store_s: Option<f64>,
     /// Seconds to restore one, in the mean.
     pub restore_s: Option<f64>,
@@ -232,6 +234,8 @@ fn why_not(wanted: &SeriesDefinition, measured: &CampaignMeasurements) -> String
 
 /// What a volume that stays is at most, as a multiple of what it was.
 const STAYS: f64 = 1.5;
+/// By what part of the smaller one two volumes differ at least, if it is to be told which of them a third is nearer to.
+const APART: f64 = 0.1;
 
 fn mean(values: &[u64]) -> f64 {
     values.iter().sum::<u64>() as f64 / values.len().max(1) as f64
@@ -245,11 +249,16 @@ fn ends(volumes: &[u64]) -> (f64, f64) {
     (first, mean(&deltas[deltas.len() - third..]))
 }
 
-fn growth(volumes: &[u64]) -> (f64, String) {
+/// How a volume grows; no multiple where nothing was stored of the second checkpoint.
+fn growth(volumes: &[u64]) -> (Option<f64>, String) {
     let (first, last) = ends(volumes);
-    let times = if first > 0.0 { last / first } else { 1.0 };
+    let times = (first > 0.0).then(|| last / first);
+    let multiple = times.map_or_else(
+        || "of nothing, there is no multiple".to_owned(),
+        |times| format!("× {times:.2}"),
+    );
     let text = format!(
-        "{} of the second checkpoint, {} of each in the last third: × {times:.2}",
+        "{} of the second checkpoint, {} of each in the last third: {multiple}",
         size(first),
         size(last)
     );
@@ -283,12 +292,12 @@ fn judge(
         SeriesClaim::DifferentialGrows => {
             let (times, found) = growth(&bytes(Method::Differential));
             let claim = "the volume of a differential checkpoint grows";
-            (claim.to_owned(), found, times > STAYS)
+            (claim.to_owned(), found, times.map(|t| t > STAYS))
         }
         SeriesClaim::IncrementalStays => {
             let (times, found) = growth(&bytes(Method::Incremental));
             let claim = "the volume of an incremental checkpoint does not";
-            (claim.to_owned(), found, times <= STAYS)
+            (claim.to_owned(), found, times.map(|t| t <= STAYS))
         }
         SeriesClaim::AdcaNearIncremental => {
             let total = |volumes: &[u64]| mean(volumes.get(1..).unwrap_or_default());
@@ -298,21 +307,35 @@ fn judge(
                 total(&bytes(Method::Incremental)),
                 total(&bytes(Method::Differential)),
             );
-            let found = format!(
+            let mut found = format!(
                 "with the threshold {ratio:.2}, ADCA stores {} of a checkpoint in the mean, incremental {}, differential {}",
                 size(adca),
                 size(incremental),
                 size(differential)
             );
-            let holds = (adca - incremental).abs() <= (differential - adca).abs();
+            let nearest = incremental.min(differential);
+            let is_apart = (differential - incremental).abs() >= APART * nearest && nearest > 0.0;
+            if !is_apart {
+                found.push_str(&format!(
+                    "; the last two differ by less than {:.0} %, so that it cannot be told which one ADCA is nearer to",
+                    100.0 * APART
+                ));
+            }
+            let holds = is_apart.then(|| (adca - incremental).abs() <= (differential - adca).abs());
             (
                 "ADCA lies nearer to incremental than to differential".to_owned(),
                 found,
                 holds,
             )
         }
-        SeriesClaim::OneSwitch => one_switch(wanted.printed.as_ref(), matrix, ranges),
-        SeriesClaim::FilesToRestore => files(wanted.printed.as_ref(), matrix, once),
+        SeriesClaim::OneSwitch => {
+            let (claim, found, holds) = one_switch(wanted.printed.as_ref(), matrix, ranges);
+            (claim, found, Some(holds))
+        }
+        SeriesClaim::FilesToRestore => {
+            let (claim, found, holds) = files(wanted.printed.as_ref(), matrix, once);
+            (claim, found, Some(holds))
+        }
     };
     JudgedClaim {
         claim,
@@ -397,13 +420,20 @@ fn stored(of: &MeasuredSeries) -> Vec<StoredFiles> {
             known.bytes += record.value;
             continue;
         }
-        let mean_of = |records: &[SeriesStored]| {
-            let values: Vec<f64> = records
+        let same = |records: &'_ [SeriesStored]| -> Vec<(u32, bool, f64)> {
+            records
                 .iter()
                 .filter(|r| {
                     r.method == record.method && r.codec == record.codec && r.block == record.block
                 })
-                .map(|r| r.value)
+                .map(|r| (r.ckpt, r.is_live, r.value))
+                .collect()
+        };
+        let mean_of = |records: &[SeriesStored], first: u32| {
+            let values: Vec<f64> = same(records)
+                .into_iter()
+                .filter(|(ckpt, ..)| *ckpt >= first)
+                .map(|(.., value)| value)
                 .collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
@@ -413,8 +443,9 @@ fn stored(of: &MeasuredSeries) -> Vec<StoredFiles> {
             block: record.block,
             files: 1,
             bytes: record.value,
-            store_s: mean_of(store_s),
-            restore_s: mean_of(restore_s),
+            is_live: same(store_s).iter().any(|(_, is_live, _)| *is_live),
+            store_s: mean_of(store_s, 2),
+            restore_s: mean_of(restore_s, 1),
         });
     }
     all
@@ -426,7 +457,8 @@ pub fn told(series: &JoinedSeries) -> String {
     if let Some(why) = &series.missing {
         return format!("{}: not measured: {why}", series.title);
     }
-    let holding = series.claims.iter().filter(|c| c.holds).count();
+    let holding = series.claims.iter().filter(|c| c.holds == Some(true));
+    let holding = holding.count();
     let mut text = format!(
         "{}: {}",
         series.title,
@@ -438,8 +470,13 @@ pub fn told(series: &JoinedSeries) -> String {
             counted(series.claims.len(), "statement")
         ));
     }
-    for claim in series.claims.iter().filter(|c| !c.holds) {
-        text.push_str(&format!("; not that {}: {}", claim.claim, claim.found));
+    for claim in &series.claims {
+        let how = match claim.holds {
+            Some(true) => continue,
+            Some(false) => "not",
+            None => "it cannot be told",
+        };
+        text.push_str(&format!("; {how} that {}: {}", claim.claim, claim.found));
     }
     text
 }
@@ -508,7 +545,11 @@ fn claims(series: &JoinedSeries) -> Table {
         .claims
         .iter()
         .map(|c| {
-            let holds = if c.holds { "yes" } else { "no" };
+            let holds = match c.holds {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "cannot be told",
+            };
             vec![
                 Cell::text(c.claim.clone()),
                 Cell::text(c.found.clone()),
@@ -612,8 +653,9 @@ fn files_table(series: &JoinedSeries) -> Table {
     let mut table = Table::new(
         &format!("files-{}", series.id),
         &format!("Stored files: {}", series.title),
-        "A method alone (codec none), and with packets of its modified blocks compressed (PaComp): lengths of all files, mean times to store and to \
-         restore a checkpoint.",
+        "A method alone (codec none), and with packets of its modified blocks compressed (PaComp): lengths of all files, when they \
+         were stored, mean time to store a checkpoint after the first, which is in full, and to restore any. What is stored while the program runs has cores \
+         of it meanwhile: its time to store does not compare with that of the others.",
         vec![
             Column::plain("method", "method"),
             Column::plain("codec", "codec"),
@@ -621,6 +663,7 @@ fn files_table(series: &JoinedSeries) -> Table {
             Column::plain("files", "files"),
             Column::of("all", "all files", "bytes"),
             Column::of("of_none", "of uncompressed ones", "%"),
+            Column::plain("when", "stored"),
             Column::of("store", "time to store one", "s"),
             Column::of("restore", "time to restore one", "s"),
         ],
@@ -637,6 +680,11 @@ fn files_table(series: &JoinedSeries) -> Table {
             Cell::count(files.files),
             Cell::number(files.bytes),
             Cell::number(plain.map(|p| 100.0 * files.bytes / p.bytes)),
+            Cell::text(if files.is_live {
+                "while the program ran"
+            } else {
+                "after its end"
+            }),
             Cell::number(files.store_s),
             Cell::number(files.restore_s),
         ]);

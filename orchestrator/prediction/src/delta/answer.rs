@@ -164,7 +164,8 @@ pub fn answer(
             },
         });
     }
-    let warnings = warnings(&volume, &methods, &ends);
+    let mut warnings = warnings(&volume, &methods, &ends);
+    warnings.extend(evidence.codec.iter().flat_map(|c| c.warnings.clone()));
     let interval_s = methods.first().map_or(0.0, |m| m.run.interval_s);
     let mut zones = Vec::new();
     for of in evidence.zones {

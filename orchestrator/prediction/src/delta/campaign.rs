@@ -2,7 +2,7 @@
 
 use super::packing::{Packed, PackedState};
 use cvc_core::record::names;
-use cvc_index::{Index, SeriesStored, error::AnalysisError};
+use cvc_index::{Index, SeriesStored, SeriesVolume, error::AnalysisError};
 use cvc_model::delta::ChangedPair;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,14 +94,31 @@ pub fn series_of(index: &Index) -> Result<Vec<CampaignSeries>, AnalysisError> {
     Ok(series)
 }
 
-/// What codecs made of the series of a point, by size of blocks: from records of stored files. Empty if a campaign has none.
+/// MiB of the blocks of all files that restore a state by a method; none where it is not known what each is stored against.
+fn chain_mib(volumes: &[&SeriesVolume], method: &str, ckpt: u32) -> Option<f64> {
+    let (mut mib, mut next) = (0.0, ckpt);
+    loop {
+        let of = volumes
+            .iter()
+            .find(|v| v.method == method && v.ckpt == next)?;
+        mib += of.bytes / MIB;
+        match of.base {
+            Some(base) if base < next => next = base,
+            None if next == 1 || method == "full" => return Some(mib),
+            Some(_) | None => return None,
+        }
+    }
+}
+
+/// What codecs made of the series of a point, by size of blocks: from records of stored files. Empty if a campaign has none. States that were stored
+/// while the program ran have no time to store: the program had cores meanwhile.
 ///
 /// # Errors
 /// When the index cannot be read.
 pub fn packed_of(index: &Index, point: &str) -> Result<Vec<Packed>, AnalysisError> {
     let of_point = |name: &str| -> Result<Vec<SeriesStored>, AnalysisError> {
         let mut records = index.series_stored(name)?;
-        records.retain(|r| r.point == point && r.method != "full");
+        records.retain(|r| r.point == point);
         Ok(records)
     };
     let (bytes, store_s, restore_s) = (
@@ -109,36 +126,43 @@ pub fn packed_of(index: &Index, point: &str) -> Result<Vec<Packed>, AnalysisErro
         of_point(names::SERIES_STORE_S)?,
         of_point(names::SERIES_RESTORE_S)?,
     );
-    let volumes = index.series_volumes()?;
+    let all = index.series_volumes()?;
+    let volumes: Vec<&SeriesVolume> = all.iter().filter(|v| v.point == point).collect();
     let ways: BTreeSet<(u32, String)> = bytes.iter().map(|r| (r.block, r.codec.clone())).collect();
     let mut packed = Vec::new();
     for (block, codec) in ways {
-        let is_meant = |r: &&SeriesStored| r.block == block && r.codec == codec;
         let mut states = Vec::new();
-        for file in bytes.iter().filter(is_meant) {
-            let is_same =
-                |r: &&SeriesStored| is_meant(r) && r.ckpt == file.ckpt && r.method == file.method;
+        for file in bytes
+            .iter()
+            .filter(|r| r.block == block && r.codec == codec)
+        {
+            let is_same = |r: &&SeriesStored| {
+                (r.block, &r.codec, &r.method, r.ckpt)
+                    == (file.block, &file.codec, &file.method, file.ckpt)
+            };
+            // the volumes of records are those of pages
             let volume = volumes
                 .iter()
-                .find(|v| v.point == point && v.method == file.method && v.ckpt == file.ckpt);
-            // the volumes of records are those of pages
-            if let Some(volume) = volume.filter(|v| v.bytes > 0.0) {
-                states.push(PackedState {
-                    is_full: file.ckpt == 1,
-                    blocks_mib: volume.bytes / MIB,
-                    file_mib: file.value / MIB,
-                    store_s: store_s.iter().find(is_same).map(|r| r.value),
-                });
-            }
+                .find(|v| v.method == file.method && v.ckpt == file.ckpt && v.bytes > 0.0);
+            let Some(volume) = volume else {
+                continue;
+            };
+            let stored = store_s.iter().find(is_same).filter(|r| !r.is_live);
+            let restored_s = restore_s.iter().find(is_same).map(|r| r.value);
+            states.push(PackedState {
+                is_full: file.ckpt == 1 || file.method == "full",
+                blocks_mib: volume.bytes / MIB,
+                file_mib: file.value / MIB,
+                store_s: stored.map(|r| r.value),
+                restored: chain_mib(&volumes, &file.method, file.ckpt).zip(restored_s),
+                method: file.method.clone(),
+                state: file.ckpt,
+            });
         }
-        let restored: Vec<f64> = restore_s.iter().filter(is_meant).map(|r| r.value).collect();
-        let restored_s =
-            (!restored.is_empty()).then(|| restored.iter().sum::<f64>() / restored.len() as f64);
         packed.push(Packed {
             codec,
             block_bytes: u64::from(block),
             states,
-            restore_s: restored_s,
         });
     }
     Ok(packed)

@@ -4,16 +4,22 @@ use cvc_model::{Interval, delta::Packing, stats};
 use serde::Serialize;
 
 /// A state as it was stored.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PackedState {
+    /// The method, as records name it.
+    pub method: String,
+    /// Number of the state.
+    pub state: u32,
     /// Whether it is stored in full.
     pub is_full: bool,
     /// MiB of its blocks that are stored.
     pub blocks_mib: f64,
     /// MiB of its file.
     pub file_mib: f64,
-    /// Seconds to compress and write it.
+    /// Seconds to compress and write it; none: not measured, or not such that it compares with others.
     pub store_s: Option<f64>,
+    /// MiB of the blocks of all files that restore it, and seconds that this took.
+    pub restored: Option<(f64, f64)>,
 }
 
 /// States as a codec stored them.
@@ -23,10 +29,8 @@ pub struct Packed {
     pub codec: String,
     /// Bytes of a block.
     pub block_bytes: u64,
-    /// The states.
+    /// The states, once by each method.
     pub states: Vec<PackedState>,
-    /// Seconds to restore one, in the mean.
-    pub restore_s: Option<f64>,
 }
 
 /// What was found of a codec.
@@ -42,7 +46,13 @@ pub struct CodecAnswer {
     pub states: usize,
     /// Error of the length of a file that is predicted from the other states, in percent, in the mean; none with fewer than three.
     pub left_out_pct: Option<f64>,
+    /// What cannot be told of it.
+    pub warnings: Vec<String>,
 }
+
+/// Methods whose files tell what is left of changed blocks, the best first: all methods store some states alike, so that files of several are no
+/// independent samples.
+const SAMPLED: [&str; 4] = ["incremental", "differential", "adca", "bounded"];
 
 fn sum(values: impl Iterator<Item = f64>) -> f64 {
     // the sum of none would be -0
@@ -50,56 +60,115 @@ fn sum(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Packed {
-    fn ratio(&self, is_full: bool) -> Option<f64> {
-        let of = || self.states.iter().filter(|s| s.is_full == is_full);
-        let blocks = sum(of().map(|s| s.blocks_mib));
-        let ratio = sum(of().map(|s| s.file_mib)) / blocks;
-        (blocks > 0.0 && ratio > 0.0).then_some(ratio)
+    /// The states of the method with most deltas.
+    fn sample(&self) -> Vec<&PackedState> {
+        let of = |method: &str| -> Vec<&PackedState> {
+            self.states.iter().filter(|s| s.method == method).collect()
+        };
+        let deltas = |states: &[&PackedState]| states.iter().filter(|s| !s.is_full).count();
+        let mut most = Vec::new();
+        for states in SAMPLED.map(of) {
+            if deltas(&states) > deltas(&most) {
+                most = states;
+            }
+        }
+        most
     }
 
-    fn written_mib(&self) -> f64 {
-        sum(self.timed().map(|(s, _)| s.file_mib))
+    /// The states that were stored in the same way without a codec too.
+    fn beside<'a>(
+        &'a self,
+        plain: &'a Packed,
+    ) -> impl Iterator<Item = (&'a PackedState, &'a PackedState)> {
+        self.states.iter().filter_map(|s| {
+            let is_same = |p: &&PackedState| p.method == s.method && p.state == s.state;
+            Some((s, plain.states.iter().find(is_same)?))
+        })
     }
 
-    fn store_s(&self) -> f64 {
-        sum(self.timed().map(|(_, seconds)| seconds))
+    /// MiB of blocks that are compressed each second, beside writing. Files of both kinds are taken to be written at the same rate.
+    fn pack_mib_s(&self, plain: &Packed) -> Result<f64, String> {
+        let codec = &self.codec;
+        let timed: Vec<(&PackedState, &PackedState, f64, f64)> = self
+            .beside(plain)
+            .filter_map(|(s, p)| Some((s, p, s.store_s?, p.store_s?)))
+            .collect();
+        let [own_mib, plain_mib] = [
+            sum(timed.iter().map(|(s, ..)| s.file_mib)),
+            sum(timed.iter().map(|(_, p, ..)| p.file_mib)),
+        ];
+        if timed.is_empty() || plain_mib <= 0.0 {
+            return Err(format!(
+                "how fast {codec} compresses cannot be told, and it is taken to need no time: no state was stored by the same method with {codec} and \
+                 without a codec, both after the program's end; the first of `methods` in `deltas` is stored while it runs: put another method before it"
+            ));
+        }
+        let write_s = sum(timed.iter().map(|(.., plain_s)| *plain_s)) * own_mib / plain_mib;
+        let pack_s = sum(timed.iter().map(|(_, _, own_s, _)| *own_s)) - write_s;
+        let blocks_mib = sum(timed.iter().map(|(s, ..)| s.blocks_mib));
+        if pack_s > 0.0 && blocks_mib > 0.0 {
+            Ok(blocks_mib / pack_s)
+        } else {
+            Err(format!(
+                "how fast {codec} compresses cannot be told, and it is taken to need no time: storing took no longer than writing alone"
+            ))
+        }
     }
 
-    fn timed(&self) -> impl Iterator<Item = (&PackedState, f64)> {
-        self.states.iter().filter_map(|s| Some((s, s.store_s?)))
+    /// MiB of blocks that are uncompressed each second, beside reading.
+    fn unpack_mib_s(&self, plain: &Packed) -> Result<f64, String> {
+        let restored: Vec<(f64, f64)> = self
+            .beside(plain)
+            .filter_map(|(s, p)| {
+                let ((chain_mib, own_s), (_, plain_s)) = (s.restored?, p.restored?);
+                Some((chain_mib, own_s - plain_s))
+            })
+            .collect();
+        let chains_mib = sum(restored.iter().map(|(mib, _)| *mib));
+        let unpack_s = sum(restored.iter().map(|(_, seconds)| *seconds));
+        if unpack_s > 0.0 && chains_mib > 0.0 {
+            return Ok(chains_mib / unpack_s);
+        }
+        let why = if restored.is_empty() {
+            "no state was restored both with it and without a codec"
+        } else {
+            "restoring took no longer than without"
+        };
+        Err(format!(
+            "how fast {} uncompresses cannot be told, and it is taken to need no time: {why}",
+            self.codec
+        ))
     }
 
     /// What the codec makes of blocks, and how sure that is. `plain` are the same states as they are, by which the time of writing is told from that
     /// of compressing. `None` without a state that was stored as changed blocks.
     #[must_use]
     pub fn answer(&self, plain: Option<&Packed>) -> Option<CodecAnswer> {
-        let delta_ratio = self.ratio(false)?;
-        let full_ratio = self.ratio(true).unwrap_or(delta_ratio);
-        let is_plain = self.codec == "none";
-        let beside = plain.filter(|_| !is_plain);
-        let blocks_mib = sum(self.timed().map(|(s, _)| s.blocks_mib));
-        let write_s = beside.map_or(0.0, |plain| {
-            let rate = plain.written_mib() / plain.store_s();
-            if rate > 0.0 && rate.is_finite() {
-                self.written_mib() / rate
-            } else {
-                0.0
+        let sample = self.sample();
+        let ratio = |is_full: bool| {
+            let of = || sample.iter().filter(|s| s.is_full == is_full);
+            let blocks = sum(of().map(|s| s.blocks_mib));
+            let ratio = sum(of().map(|s| s.file_mib)) / blocks;
+            (blocks > 0.0 && ratio > 0.0).then_some(ratio)
+        };
+        let delta_ratio = ratio(false)?;
+        let full_ratio = ratio(true).unwrap_or(delta_ratio);
+        let mut warnings = Vec::new();
+        let (mut pack_mib_s, mut unpack_mib_s) = (None, None);
+        match plain {
+            _ if self.codec == "none" => {}
+            Some(plain) => {
+                let mut told = |rate: Result<f64, String>| rate.map_err(|e| warnings.push(e)).ok();
+                pack_mib_s = told(self.pack_mib_s(plain));
+                unpack_mib_s = told(self.unpack_mib_s(plain));
             }
-        });
-        let pack_s = self.store_s() - write_s;
-        let pack_mib_s =
-            (!is_plain && pack_s > 0.0 && blocks_mib > 0.0).then(|| blocks_mib / pack_s);
-        let full_mib = self
-            .states
-            .iter()
-            .find(|s| s.is_full)
-            .map_or(0.0, |s| s.blocks_mib);
-        let unpack_s = beside
-            .and_then(|plain| Some(self.restore_s? - plain.restore_s?))
-            .unwrap_or(0.0);
-        let unpack_mib_s = (unpack_s > 0.0 && full_mib > 0.0).then(|| full_mib / unpack_s);
-        let each: Vec<(f64, f64)> = self
-            .states
+            None => warnings.push(format!(
+                "how fast {} compresses and uncompresses cannot be told, and it is taken to need no time: nothing was stored without a codec; add `none` to \
+                 the `codecs` of `deltas`",
+                self.codec
+            )),
+        }
+        let each: Vec<(f64, f64)> = sample
             .iter()
             .filter(|s| !s.is_full && s.blocks_mib > 0.0)
             .map(|s| (s.blocks_mib, s.file_mib))
@@ -115,6 +184,7 @@ impl Packed {
             delta_ratio: spread(delta_ratio, &each),
             states: each.len(),
             left_out_pct: left_out_pct(&each),
+            warnings,
         })
     }
 }

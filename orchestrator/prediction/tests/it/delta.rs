@@ -221,44 +221,73 @@ fn real_checkpoints_give_what_the_program_does_back() {
     }
 }
 
-/// States that a codec stored: the first in full, of which a quarter is left; of the others the given parts of 100 MiB each. It compresses at 200
-/// MiB/s, and writes at 50 MiB/s.
+/// States that a codec stored: the first in full, of which the given part is left; of the others the given parts of 100 MiB each. It compresses at
+/// `pack_mib_s`, uncompresses at 500 MiB/s, and files are written at 50 MiB/s.
 fn packed(codec: &str, full_ratio: f64, ratios: &[f64], pack_mib_s: Option<f64>) -> Packed {
-    let state = |is_full, blocks_mib: f64, ratio: f64| PackedState {
-        is_full,
-        blocks_mib,
-        file_mib: ratio * blocks_mib,
-        store_s: Some(ratio * blocks_mib / 50.0 + pack_mib_s.map_or(0.0, |r| blocks_mib / r)),
+    let parts = std::iter::once((2000.0, full_ratio)).chain(ratios.iter().map(|r| (100.0, *r)));
+    let state = |(state, (blocks_mib, ratio)): (u32, (f64, f64))| {
+        let chain_mib = 2000.0 + 100.0 * f64::from(state - 1);
+        let unpack_s = pack_mib_s.map_or(0.0, |_| chain_mib / 500.0);
+        PackedState {
+            method: "incremental".to_owned(),
+            state,
+            is_full: state == 1,
+            blocks_mib,
+            file_mib: ratio * blocks_mib,
+            store_s: Some(ratio * blocks_mib / 50.0 + pack_mib_s.map_or(0.0, |r| blocks_mib / r)),
+            restored: Some((chain_mib, 10.0 + unpack_s)),
+        }
     };
-    let later = ratios.iter().map(|ratio| state(false, 100.0, *ratio));
     Packed {
         codec: codec.to_owned(),
         block_bytes: 4096,
-        states: std::iter::once(state(true, 2000.0, full_ratio))
-            .chain(later)
-            .collect(),
-        restore_s: Some(if codec == "none" { 10.0 } else { 14.0 }),
+        states: (1..).zip(parts).map(state).collect(),
+    }
+}
+
+/// The same states as other methods store them, too: alike.
+fn by_all_methods(packed: &Packed) -> Packed {
+    let methods = ["incremental", "differential", "adca", "bounded"];
+    let of = |method: &&str| {
+        let states = packed.states.iter().cloned();
+        let method = (*method).to_owned();
+        states.map(move |state| PackedState {
+            method: method.clone(),
+            ..state
+        })
+    };
+    Packed {
+        states: methods.iter().flat_map(of).collect(),
+        ..packed.clone()
     }
 }
 
 #[test]
 fn a_codec_is_known_by_the_files_that_it_left() {
     let plain = packed("none", 1.0, &[1.0; 4], None);
-    let found = packed("zstd", 0.25, &[0.4, 0.42, 0.38, 0.4], Some(200.0))
-        .answer(Some(&plain))
-        .expect("an answer");
+    let stored = packed("zstd", 0.25, &[0.4, 0.42, 0.38, 0.4], Some(200.0));
+    let found = stored.answer(Some(&plain)).expect("an answer");
     assert!((found.packing.full_ratio - 0.25).abs() < 1e-9);
     assert!((found.packing.delta_ratio - 0.4).abs() < 1e-9);
     let rate = found.packing.pack_mib_s.expect("a rate");
     assert!((rate - 200.0).abs() < 1e-6, "{rate}");
-    // 4 s more than without for a state of 2000 MiB
-    assert!((found.packing.unpack_mib_s.expect("a rate") - 500.0).abs() < 1e-6);
+    // of the whole chain that a state needs, not of its first file alone
+    let rate = found.packing.unpack_mib_s.expect("a rate");
+    assert!((rate - 500.0).abs() < 1e-6, "{rate}");
     assert!(found.delta_ratio.low < 0.4 && found.delta_ratio.high > 0.4);
     let error = found.left_out_pct.expect("an error");
     assert!((2.0..5.0).contains(&error), "{error}");
+    assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+    // files of other methods that hold the same are no further samples
+    let again = by_all_methods(&stored).answer(Some(&by_all_methods(&plain)));
+    assert_eq!(again.expect("an answer"), found);
     // blocks as they are take no time to compress
     let none = plain.answer(None).expect("an answer");
-    assert_eq!(none.packing.pack_mib_s, None);
+    assert_eq!(
+        (none.packing.pack_mib_s, none.warnings.len()),
+        (None, 0),
+        "{none:?}"
+    );
     // one delta alone says nothing of the scatter, none nothing at all
     let one = packed("zstd", 0.25, &[0.4], Some(200.0));
     let one = one.answer(Some(&plain)).expect("an answer");
@@ -267,6 +296,68 @@ fn a_codec_is_known_by_the_files_that_it_left() {
         packed("zstd", 0.25, &[], Some(200.0))
             .answer(None)
             .is_none()
+    );
+}
+
+#[test]
+fn how_fast_a_codec_is_is_told_only_where_times_compare() {
+    let plain = packed("none", 1.0, &[1.0; 4], None);
+    let stored = packed("zstd", 0.25, &[0.4; 4], Some(200.0));
+    let told = |own: &Packed, plain: Option<&Packed>| {
+        let found = own.answer(plain).expect("an answer");
+        let rates = (found.packing.pack_mib_s, found.packing.unpack_mib_s);
+        (rates, found.warnings.join(" | "))
+    };
+    // nothing to compare with
+    let (rates, warnings) = told(&stored, None);
+    assert_eq!(rates, (None, None));
+    assert!(
+        warnings.contains("add `none` to the `codecs`"),
+        "{warnings}"
+    );
+    // stored while the program ran: restoring compares, storing does not
+    let mut live = plain.clone();
+    for state in &mut live.states {
+        state.store_s = None;
+    }
+    let (rates, warnings) = told(&stored, Some(&live));
+    assert!(rates.0.is_none() && rates.1.is_some(), "{rates:?}");
+    assert!(
+        warnings.contains("put another method before it"),
+        "{warnings}"
+    );
+    // another method has them
+    let mut both = by_all_methods(&plain);
+    for state in &mut both.states[..5] {
+        state.store_s = None;
+    }
+    let (rates, warnings) = told(&by_all_methods(&stored), Some(&both));
+    assert!((rates.0.expect("a rate") - 200.0).abs() < 1e-6 && warnings.is_empty());
+    // faster than without a codec: that is noise, not a rate without end
+    let mut fast = stored.clone();
+    for state in &mut fast.states {
+        state.store_s = Some(0.01);
+        state.restored = state.restored.map(|(mib, _)| (mib, 1.0));
+    }
+    let (rates, warnings) = told(&fast, Some(&plain));
+    assert_eq!(rates, (None, None));
+    assert!(
+        warnings.contains("zstd compresses cannot be told")
+            && warnings.contains("zstd uncompresses cannot be told"),
+        "{warnings}"
+    );
+    // and the answer says so
+    let pairs = pairs_of(&states(&[0.0, 10.0, 30.0, 70.0, 150.0, 310.0])).expect("pairs");
+    let codec = fast.answer(Some(&plain)).expect("a codec");
+    let evidence = Evidence {
+        codec: Some(&codec),
+        ..Evidence::of(&pairs)
+    };
+    let found = answer(evidence, QUESTION).expect("an answer");
+    assert!(
+        found.warnings.iter().any(|w| w.contains("cannot be told")),
+        "{:?}",
+        found.warnings
     );
 }
 
@@ -289,11 +380,13 @@ fn intervals_of_what_a_codec_leaves_hold_in_simulated_series() {
                     0.4 + 0.04 * normal
                 })
                 .collect();
-            let found = packed("zstd", 0.25, &ratios, None).answer(None);
-            let range = found.expect("an answer").delta_ratio;
+            // as campaigns have them: every state once by each method
+            let stored = by_all_methods(&packed("zstd", 0.25, &ratios, None));
+            let range = stored.answer(None).expect("an answer").delta_ratio;
             hits += usize::from((range.low..=range.high).contains(&0.4));
         }
         let share = hits as f64 / RUNS as f64;
+        println!("{count} deltas: {share}");
         assert!((0.93..=0.985).contains(&share), "{count}: {share}");
     }
 }

@@ -50,21 +50,35 @@ fn of_way(records: &[SeriesStored], way: Way<'_>) -> Vec<(u32, f64)> {
     of.map(|r| (r.ckpt, r.value)).collect()
 }
 
+/// The records of some points.
+fn of_points<'r>(
+    records: &'r [SeriesStored],
+    data: &Data,
+    points: &[usize],
+) -> Vec<&'r SeriesStored> {
+    let is_meant = |r: &&SeriesStored| {
+        points
+            .iter()
+            .any(|p| data.points[*p].id.as_str() == r.point)
+    };
+    records.iter().filter(is_meant).collect()
+}
+
 /// Codecs of records, in the order of legends.
-fn codecs(records: &[SeriesStored]) -> Vec<&str> {
+fn codecs<'r>(records: &[&'r SeriesStored]) -> Vec<&'r str> {
     let found: BTreeSet<&str> = records.iter().map(|r| r.codec.as_str()).collect();
     let known = CODECS.into_iter().filter(|codec| found.contains(codec));
     let others = found.iter().filter(|codec| !CODECS.contains(codec));
     known.chain(others.copied()).collect()
 }
 
-fn blocks(records: &[SeriesStored]) -> Vec<u32> {
+fn blocks(records: &[&SeriesStored]) -> Vec<u32> {
     let found: BTreeSet<u32> = records.iter().map(|r| r.block).collect();
     found.into_iter().collect()
 }
 
 /// Methods with their names, of which there are records.
-fn methods(records: &[SeriesStored]) -> Vec<(&'static str, &'static str)> {
+fn methods(records: &[&SeriesStored]) -> Vec<(&'static str, &'static str)> {
     let all = METHODS.into_iter().chain([BOUNDED]);
     all.filter(|(method, _)| records.iter().any(|r| r.method == *method))
         .collect()
@@ -117,11 +131,8 @@ impl Files {
         id: String,
         title: String,
     ) -> Result<Plot, AnalysisError> {
-        let (codecs, methods, blocks) = (
-            codecs(&self.bytes),
-            methods(&self.bytes),
-            blocks(&self.bytes),
-        );
+        let own = of_points(&self.bytes, data, points);
+        let (codecs, methods, blocks) = (codecs(&own), methods(&own), blocks(&own));
         let block = blocks.first().copied().unwrap_or_default();
         let mut caption = format!(
             "Mean length of the file that stores a checkpoint after the first, by method and codec, with blocks of {}. Mean of the repeats; lower is \
@@ -186,7 +197,9 @@ impl Files {
     /// What the plot of times to restore has: a line for each method, of one codec and one size of blocks.
     fn times<'a>(&self, data: &Data, sheet: &layout::Sheet<'_>) -> OverCheckpoints<'a> {
         let records = &self.restore_s;
-        let (codecs, blocks) = (codecs(records), blocks(records));
+        let points: Vec<usize> = sheet.points().collect();
+        let own = of_points(records, data, &points);
+        let (codecs, blocks) = (codecs(&own), blocks(&own));
         let is_usual = codecs.contains(&USUAL_CODEC);
         let codec = if is_usual {
             USUAL_CODEC
@@ -194,7 +207,7 @@ impl Files {
             codecs.first().copied().unwrap_or_default()
         };
         let block = blocks.first().copied().unwrap_or_default();
-        let methods = methods(records);
+        let methods = methods(&own);
         let of = |p: usize| {
             let point = data.points[p].id.as_str();
             let line = |(method, _): &(&str, &str)| {
@@ -220,7 +233,7 @@ impl Files {
             legend: methods.iter().map(|(_, name)| (*name).to_owned()).collect(),
             first: 1,
             is_stacked: false,
-            points: sheet.points().map(of).collect(),
+            points: points.into_iter().map(of).collect(),
         }
     }
 
@@ -242,14 +255,18 @@ impl Files {
             Column::plain("files", "files"),
             Column::of("series_file_bytes_all", "all files", "bytes"),
             Column::of("series_file_bytes_last", "the last file", "bytes"),
+            Column::plain("stored_when", "stored"),
             Column::of("series_store_s", "time to store one", "s"),
             Column::of("series_restore_s_mean", "time to restore one", "s"),
             Column::of("series_restore_s_most", "time to restore, most", "s"),
-            Column::of("series_memory_bytes", "memory at most", "bytes"),
+            Column::of("series_memory_bytes", "memory of cvc at most", "bytes"),
         ]);
         let caption = format!(
-            "Checkpoints as files, by method, codec and size of blocks ({}): lengths of the files with headers and tables, time to compress and write \
-             one, time to restore one from the files that it needs, mean and most over the checkpoints, memory for storing. Means of the repeats.",
+            "Checkpoints as files, by method, codec and size of blocks ({}): lengths of the files with headers and tables; when they were stored; mean time \
+             to compress and write one after the first, which is in full; time to restore one from the files that it needs, mean and most over all \
+             checkpoints; most memory of cvc's whole process while it stored and restored them, with all else that it held. One way is stored while the \
+             program runs and has cores meanwhile: its time to store does not compare with that of the others, which are stored after the program's end. \
+             Means of the repeats.",
             counted(blocks.len(), "size")
         );
         let mut table = Table::new("series-files", "Stored files of series", &caption, columns);
@@ -283,19 +300,39 @@ impl Files {
         (!table.rows.is_empty()).then_some(table)
     }
 
-    fn cells(&self, way: Way<'_>) -> [Cell; 7] {
+    /// Whether a way was stored while the program ran.
+    fn is_live(&self, way: Way<'_>) -> bool {
+        let is_same = |r: &&SeriesStored| {
+            (r.point.as_str(), r.method.as_str()) == (way.point, way.method)
+                && (r.codec.as_str(), r.block) == (way.codec, way.block)
+        };
+        self.store_s.iter().filter(is_same).any(|r| r.is_live)
+    }
+
+    fn cells(&self, way: Way<'_>) -> [Cell; 8] {
         let bytes = of_way(&self.bytes, way);
         let values = |records: &[SeriesStored]| -> Vec<f64> {
             of_way(records, way).into_iter().map(|(_, v)| v).collect()
         };
         let mean = |of: &[f64]| (!of.is_empty()).then(|| of.iter().sum::<f64>() / of.len() as f64);
-        let (store_s, restore_s) = (values(&self.store_s), values(&self.restore_s));
+        let later = |(ckpt, seconds): (u32, f64)| (ckpt > 1).then_some(seconds);
+        let store_s: Vec<f64> = of_way(&self.store_s, way)
+            .into_iter()
+            .filter_map(later)
+            .collect();
+        let restore_s = values(&self.restore_s);
+        let when = if self.is_live(way) {
+            "while the program ran"
+        } else {
+            "after its end"
+        };
         let last = bytes.iter().max_by_key(|(ckpt, _)| *ckpt);
         let all: f64 = bytes.iter().map(|(_, bytes)| bytes).sum();
         [
             Cell::number((!bytes.is_empty()).then_some(bytes.len() as f64)),
             Cell::number((!bytes.is_empty()).then_some(all)),
             Cell::number(last.map(|(_, bytes)| *bytes)),
+            Cell::text(when),
             Cell::number(mean(&store_s)),
             Cell::number(mean(&restore_s)),
             Cell::number(restore_s.iter().copied().reduce(f64::max)),

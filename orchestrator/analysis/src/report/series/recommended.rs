@@ -3,7 +3,10 @@
 use crate::report::model::{Block, Cell, Column, Table};
 use crate::report::summary;
 use crate::results::data::Data;
-use cvc_core::{record::names, units::duration};
+use cvc_core::{
+    record::names,
+    units::{counted, duration},
+};
 use cvc_index::{Index, error::AnalysisError};
 use cvc_model::delta::{Aim, DeltaCosts, Packing, Prices};
 use cvc_prediction::delta::{
@@ -25,8 +28,10 @@ const MIB: f64 = (1u64 << 20) as f64;
 /// What is advised for a point.
 pub(super) struct Advised {
     point: usize,
-    /// MiB each second that its checkpoints were written at.
+    /// MiB of blocks, before compression, that its checkpoints were written at each second.
     write_mib_s: f64,
+    /// The program that images were piped through, if they were.
+    compression: Option<String>,
     /// For each mean time between failures, where there is an answer.
     answers: Vec<(f64, DeltaAnswer)>,
 }
@@ -43,8 +48,8 @@ pub(super) fn advised(data: &Data, index: &Index) -> Result<Vec<Advised>, Analys
             continue;
         };
         let mean = |name: &str| data.points[point].summaries.get(name).map(|s| s.mean);
-        let bytes = mean(names::CKPT_STORED_BYTES).or_else(|| mean(names::SERIES_BYTES));
-        let rate = bytes
+        // what changed is known before compression, and so has to be the rate
+        let rate = mean(names::SERIES_BYTES)
             .zip(mean(names::CKPT_LATENCY_S))
             .map(|(bytes, seconds)| bytes / MIB / seconds)
             .filter(|rate| rate.is_finite() && *rate > 0.0);
@@ -76,6 +81,11 @@ pub(super) fn advised(data: &Data, index: &Index) -> Result<Vec<Advised>, Analys
             all.push(Advised {
                 point,
                 write_mib_s,
+                compression: data.points[point]
+                    .factors
+                    .get("compression")
+                    .filter(|c| *c != "none")
+                    .cloned(),
                 answers,
             });
         }
@@ -137,13 +147,22 @@ pub(super) fn sentences(data: &Data, advised: &[Advised]) -> Vec<Block> {
         } else {
             best.run.storing.words()
         };
-        let text = format!(
-            "Recommended for {label}: {what}, {}. With a failure every {} on average, and checkpoints written at {:.0} MiB/s as here, {lost} of the time is \
-             lost to checkpoints, restarts and repeated work{against}.",
+        let through = of.compression.as_ref().map_or_else(String::new, |program| {
+            format!(" (before compression, with the time that {program} takes)")
+        });
+        let mut text = format!(
+            "Recommended for {label}: {what}, {}. With a failure every {} on average, and checkpoints written at {:.0} MiB/s as here{through}, {lost} of the \
+             time is lost to checkpoints, restarts and repeated work{against}. It follows from {}, {} to {} apart.",
             every(best),
             duration(*mtbf_s),
-            of.write_mib_s
+            of.write_mib_s,
+            counted(found.volume.pairs, "pair"),
+            duration(found.volume.shortest_s),
+            duration(found.volume.longest_s)
         );
+        for warning in &found.warnings {
+            text.push_str(&format!(" But {warning}."));
+        }
         Some(Block::Text { text })
     };
     advised
@@ -166,11 +185,16 @@ pub(super) fn table(data: &Data, advised: &[Advised]) -> Option<Table> {
         Column::of("lost_most", "lost, at most", "%"),
         Column::of("every_full", "in full every", "s"),
         Column::of("lost_full", "lost with full ones", "%"),
+        Column::of("shortest", "pairs apart, from", "s"),
+        Column::of("longest", "pairs apart, to", "s"),
+        Column::plain("warnings", "what limits it"),
     ]);
     let caption = "Method and interval with the least expected time of a run of 24 hours, from what changed between the checkpoints of one run: time \
                    lost to checkpoints, restarts and repeated work, and its range as far as the changed volume is uncertain. Intervals are from the \
                    start of a checkpoint to the start of the next. Assumed: the program waits while blocks are written, and restarts read, at the \
-                   rate at which full checkpoints were written here, 10 ms for each file of a restart, no compression, no search for changes. \
+                   rate at which full checkpoints were written here, 10 ms for each file of a restart, no search for changes. The rate is that of bytes \
+                   before compression: where images were compressed, it has the time for that, deltas are taken to be compressed in the same way, and \
+                   restarts to be no faster. \
                    `cvc predict --delta --from` answers for other times, rates and codecs.";
     let mut table = Table::new(
         "series-recommended",
@@ -196,6 +220,9 @@ pub(super) fn table(data: &Data, advised: &[Advised]) -> Option<Table> {
                 lost(best.total_s.high),
                 Cell::number(full.and_then(every_s)),
                 Cell::number(full.map(|f| 100.0 * f.run.lost)),
+                Cell::number(found.volume.shortest_s),
+                Cell::number(found.volume.longest_s),
+                Cell::text(found.warnings.join("; ")),
             ]);
             table.rows.push(row);
         }

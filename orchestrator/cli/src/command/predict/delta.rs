@@ -12,7 +12,9 @@ use crate::{
 use camino::Utf8PathBuf;
 use cvc_core::units::counted;
 use cvc_model::delta::{Aim, ChangedVolume, DeltaCosts, Packing, Prices, Storing, VolumeForm};
-use cvc_prediction::delta::{DeltaAnswer, DeltaQuestion, Evidence, MethodAnswer, answer};
+use cvc_prediction::delta::{
+    DeltaAnswer, DeltaQuestion, Evidence, MethodAnswer, ZoneAnswer, answer,
+};
 use serde::Serialize;
 use std::io::Write;
 
@@ -103,8 +105,8 @@ pub fn predict_delta(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<ExitS
         a.best()
             .map_or(f64::INFINITY, |best| question.aim.of(&best.run))
     };
-    // of sizes that are alike, the larger: fewer hashes; of codecs, the one that was named first
     let tried = losses(&answers);
+    // of sizes that are alike, the larger: fewer hashes; of codecs that are alike, the one that was tried first, for the sort is stable
     answers.sort_by(|a, b| value(&a.1).total_cmp(&value(&b.1)).then(b.0.cmp(&a.0)));
     let Some((block_bytes, best)) = answers.first() else {
         return Err(usage("no states".into(), None));
@@ -337,16 +339,32 @@ fn show(
     Ok(())
 }
 
-/// What changes in each zone, its curve, and how much of the whole it is.
+/// What changes in each zone, its curve, and how much of the whole it is, where the advice has checkpoints.
 fn show_zones(out: &mut impl Write, answer: &DeltaAnswer) -> std::io::Result<()> {
+    let has_checkpoints = answer.best().is_some_and(|best| best.run.checkpoints > 0);
     let all: f64 = answer.zones.iter().map(|z| z.changed_mib).sum();
-    for zone in answer.zones.iter().filter(|z| z.changed_mib > 0.0) {
-        let text = format!(
-            "in zone {}: {}; {} of what changes between two of these checkpoints",
-            zone.zone,
-            formula(&zone.volume),
-            percent(zone.changed_mib / all)
-        );
+    let is_there = |zone: &&ZoneAnswer| {
+        if has_checkpoints {
+            zone.changed_mib > 0.0
+        } else {
+            zone.volume.curve.at(zone.volume.longest_s) > 0.0
+        }
+    };
+    for zone in answer.zones.iter().filter(is_there) {
+        let mut text = format!("in zone {}: {}", zone.zone, formula(&zone.volume));
+        if has_checkpoints {
+            text.push_str(&format!(
+                "; {} of what changes between two of these checkpoints",
+                percent(zone.changed_mib / all)
+            ));
+        }
+        if zone.volume.pairs < answer.volume.pairs {
+            text.push_str(&format!(
+                " (from {} of {})",
+                zone.volume.pairs,
+                counted(answer.volume.pairs, "pair")
+            ));
+        }
         writeln!(out, "{}", paragraph("", &text))?;
     }
     Ok(())

@@ -253,17 +253,21 @@ fn pack(
     let begin = Instant::now();
     series.restore(last, &dir.path().join("restored"), &|_| {})?;
     let restore_s = begin.elapsed().as_secs_f64();
+    // each state needs all before it
+    let chain_mib = records.iter().map(|s| s.changed_bytes as f64 / MIB).sum();
     let state = |s: &cvc_delta::StateRecord| PackedState {
+        method: "incremental".to_owned(),
+        state: s.state,
         is_full: s.base.is_none(),
         blocks_mib: s.changed_bytes as f64 / MIB,
         file_mib: s.file_bytes as f64 / MIB,
         store_s: Some(s.store_s),
+        restored: (s.state == last).then_some((chain_mib, restore_s)),
     };
     Ok(Packed {
         codec: codec.as_str().to_owned(),
         block_bytes: block.bytes(),
         states: records.iter().map(state).collect(),
-        restore_s: Some(restore_s),
     })
 }
 
@@ -310,6 +314,7 @@ fn of_campaign(args: &PredictArgs, campaign: &Utf8Path) -> Result<Vec<Input>, Fa
         .find(|w| packed.iter().all(|p| p.codec != **w))
     {
         let mut has: Vec<&str> = packed.iter().map(|p| p.codec.as_str()).collect();
+        has.sort_unstable();
         has.dedup();
         let hint = if has.is_empty() {
             "leave --codec out: it stored no files, and blocks as they are count".to_owned()

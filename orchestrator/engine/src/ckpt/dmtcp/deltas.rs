@@ -282,12 +282,16 @@ impl Deltas {
     /// Records what was measured.
     pub fn record(&self, to: &mut Findings) {
         let (clock, image) = (Source::Clock, Source::Image);
-        for way in &self.ways {
-            let labels = vec![
+        for (n, way) in self.ways.iter().enumerate() {
+            let mut labels = vec![
                 ("method", way.way.method.as_str().to_owned()),
                 ("codec", way.way.codec.as_str().to_owned()),
                 ("block", way.way.block.0.to_string()),
             ];
+            if n == 0 {
+                // the program had cores meanwhile: its times compare with no others
+                labels.push(("live", "true".to_owned()));
+            }
             if let Some(bytes) = way.memory_bytes.filter(|_| !way.states.is_empty()) {
                 let name = names::SERIES_MEMORY_BYTES;
                 to.record(
