@@ -247,7 +247,11 @@ fn of_point(
             let series = |way: &DeltaWay| content_mib * series_states(way, checkpoints);
             // that of the run, another one beside it, and a state that was restored
             kept_series_mib = deltas.ways().next().as_ref().map_or(0.0, series);
-            let other_mib = deltas.ways().skip(1).map(|way| series(&way)).fold(0.0, f64::max);
+            let other_mib = deltas
+                .ways()
+                .skip(1)
+                .map(|way| series(&way))
+                .fold(0.0, f64::max);
             stored_peak += kept_series_mib + other_mib + content_mib;
             if !deltas.keep {
                 kept_series_mib = 0.0;

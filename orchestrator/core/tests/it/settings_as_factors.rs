@@ -294,14 +294,20 @@ fn how_a_series_is_stored_is_a_part_of_its_point_and_of_no_other() {
     let mut all = without.clone();
     for deltas in given {
         let with = ids(deltas);
-        let new: Vec<String> = with.into_iter().filter(|id| !without.contains(id)).collect();
+        let new: Vec<String> = with
+            .into_iter()
+            .filter(|id| !without.contains(id))
+            .collect();
         assert_eq!(new.len(), 1, "only the series that is compared: {deltas}");
         assert!(!all.contains(&new[0]), "{deltas}");
         all.extend(new);
     }
     // what is kept changes no result, and what is the default is no other way
     assert_eq!(ids("deltas = { keep = true }"), ids("deltas = {}"));
-    assert_eq!(ids("deltas = { methods = ['incremental'] }"), ids("deltas = {}"));
+    assert_eq!(
+        ids("deltas = { methods = ['incremental'] }"),
+        ids("deltas = {}")
+    );
 }
 
 #[rstest]

@@ -36,7 +36,7 @@ pub(super) fn launch(install: &Install, run: &RunContext) -> Result<LaunchPart, 
     // DMTCP compresses with what is `gzip` on PATH, and only with the arguments that gzip has
     let gzip = match run.point.compression {
         Compression::None | Compression::Gzip => None,
-        // where it has gone meanwhile, the link to it leads nowhere, and the script says so
+        // where it has gone meanwhile, the link to it leads nowhere, and the script says so in coordinator.out
         Compression::Pigz => Some(
             compressor(run.point.compression)
                 .ok()
