@@ -1,7 +1,7 @@
 //! The checkpoints of a series, stored as deltas while the program runs, and in all other ways after its end.
 
 use crate::{
-    ckpt::series::method,
+    ckpt::{moments::no_checkpoint, series::method},
     run::{Findings, RunFailure},
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -21,7 +21,10 @@ use parking_lot::Mutex;
 use std::{
     fs, io,
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 
@@ -374,6 +377,21 @@ impl Deltas {
     }
 }
 
+/// Does something with deltas on a thread that may wait for disks. It goes on, and has them, when this is dropped: who locks them waits for it.
+///
+/// # Errors
+/// As `work`, or when it panics.
+pub(super) async fn on_a_thread(
+    deltas: &Arc<tokio::sync::Mutex<Deltas>>,
+    work: impl FnOnce(&mut Deltas) -> Result<(), RunFailure> + Send + 'static,
+) -> Result<(), RunFailure> {
+    // before the thread starts, so that nobody else comes before it
+    let mut deltas = Arc::clone(deltas).lock_owned().await;
+    tokio::task::spawn_blocking(move || work(&mut deltas))
+        .await
+        .map_err(|e| no_checkpoint(e.to_string()))?
+}
+
 /// What the delta engine says as a failure of the run.
 fn failure(cause: Cause, what: &str, error: &DeltaError) -> RunFailure {
     let is_full = matches!(
@@ -596,6 +614,34 @@ mod tests {
         let images = first.images.clone();
         let failure = first.deltas.store(&images, u64::MAX).expect_err("no room");
         assert_eq!(failure.cause, Cause::DiskFull);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_nobody_waits_for_goes_on_and_what_it_made_is_not_lost() {
+        let run = Run::new(&[DeltaMethod::Incremental], true);
+        let (images, work) = (
+            run.images.clone(),
+            run.images.parent().map(Utf8Path::to_owned),
+        );
+        let deltas = Arc::new(tokio::sync::Mutex::new(run.deltas));
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let store = on_a_thread(&deltas, move |deltas| {
+            wait.recv().expect("released");
+            deltas.store(&images, 0)
+        });
+        let limit = std::time::Duration::from_millis(20);
+        assert!(tokio::time::timeout(limit, store).await.is_err(), "dropped");
+        assert!(deltas.try_lock().is_err(), "it goes on");
+        release.send(()).expect("it waits");
+        let kept = tempfile::tempdir().expect("a directory");
+        let dir = Utf8Path::from_path(kept.path()).expect("UTF-8").to_owned();
+        let to = dir.clone();
+        on_a_thread(&deltas, move |deltas| deltas.finish(&to))
+            .await
+            .expect("kept");
+        let series = Series::open(dir.join(KEPT).as_std_path()).expect("a series");
+        assert_eq!(series.states().len(), 4, "with the one that was dropped");
+        assert!(!work.expect("a directory").join(DIR).exists());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{
     checkpoint::Checkpoint,
     coordinator::{self, DmtcpClient},
-    deltas::Deltas,
+    deltas::{Deltas, on_a_thread},
     dmtcp_run::DmtcpRun,
     images::images,
     measure::measure,
@@ -76,11 +76,7 @@ impl<'r> DmtcpSession<'r> {
         let Some(deltas) = self.deltas() else {
             return Ok(());
         };
-        // before the thread starts, so that nobody else comes before it
-        let mut deltas = Arc::clone(deltas).lock_owned().await;
-        tokio::task::spawn_blocking(move || work(&mut deltas))
-            .await
-            .map_err(|e| no_checkpoint(e.to_string()))?
+        on_a_thread(deltas, work).await
     }
 
     /// Waits for the next moment, and takes the checkpoint of it. Returns when it was asked for, seconds of computation; none after the last moment.
