@@ -17,7 +17,7 @@ use cvc_engine::{
     transport::Transport,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::PathBuf,
     process::Stdio,
@@ -499,10 +499,11 @@ pub(super) fn areas(orders: &Orders, root: &Utf8Path) -> BTreeMap<String, Utf8Pa
         .collect()
 }
 
-/// Finds the nodes that lack these files of this machine or have different ones.
+/// Finds the nodes that lack these files of this machine or have different ones. Those of `only_there` may be different.
 pub(super) async fn differing(
     nodes: &Nodes,
     files: &[Utf8PathBuf],
+    only_there: &BTreeSet<Utf8PathBuf>,
 ) -> Result<BTreeMap<Utf8PathBuf, Vec<(String, &'static str)>>, ReadyError> {
     let paths: Vec<PathBuf> = files
         .iter()
@@ -523,7 +524,7 @@ pub(super) async fn differing(
                     .entry(file.clone())
                     .or_default()
                     .push((node.clone(), "lacks it")),
-                found if found != mine => wrong
+                found if found != mine && !only_there.contains(file) => wrong
                     .entry(file.clone())
                     .or_default()
                     .push((node.clone(), "has another")),

@@ -180,7 +180,7 @@ async fn spread_kernels(
                 .collect()
         })
         .unwrap_or_default();
-    let differing = nodes::differing(nodes, &programs).await?;
+    let differing = nodes::differing(nodes, &programs, &BTreeSet::new()).await?;
     let lacking: BTreeSet<&str> = differing
         .values()
         .flatten()
@@ -205,6 +205,8 @@ async fn obstacles(
     let mut obstacles = BTreeMap::new();
     let mut needed: Vec<(PointId, Vec<Utf8PathBuf>)> = Vec::new();
     let mut files: BTreeSet<Utf8PathBuf> = BTreeSet::new();
+    // what one version of them writes, every other one reads
+    let mut compressors: BTreeSet<Utf8PathBuf> = BTreeSet::new();
     for PlannedPoint { id, point, .. } in points {
         if let Some(reason) = site
             .obstacle(point)
@@ -222,30 +224,23 @@ async fn obstacles(
                 ),
             );
         } else {
-            let of_point = programs(site, point);
+            let mut of_point = programs(site, point);
+            let compressor = compressor(point);
+            compressors.extend(compressor.clone());
+            of_point.extend(compressor);
             files.extend(of_point.iter().cloned());
             needed.push((id.clone(), of_point));
         }
     }
     let files: Vec<Utf8PathBuf> = files.into_iter().collect();
-    let differing = nodes::differing(nodes, &files).await?;
+    let differing = nodes::differing(nodes, &files, &compressors).await?;
     for (id, of_point) in needed {
-        let wrong: Vec<String> = of_point
+        let wrong: Vec<_> = of_point
             .iter()
             .filter_map(|file| Some((file, differing.get(file)?)))
-            .map(|(file, nodes)| {
-                let nodes: Vec<String> = nodes
-                    .iter()
-                    .map(|(node, what)| format!("{node} {what}"))
-                    .collect();
-                format!("{file} is not the same on all nodes: {}", nodes.join(", "))
-            })
             .collect();
         if !wrong.is_empty() {
-            obstacles.insert(
-                id,
-                format!("{}; `cvc install` makes nodes equal", wrong.join("; ")),
-            );
+            obstacles.insert(id, not_equal(&wrong, &compressors));
         }
     }
     Ok(obstacles)
@@ -294,11 +289,73 @@ fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
             .map(|install| checkpointer(point.checkpointer).node_programs(install))
             .unwrap_or_default(),
     );
-    files.extend(
-        checkpointer(point.checkpointer)
-            .compressor(point.compression)
-            .ok()
-            .flatten(),
-    );
     files
+}
+
+/// The program that compresses images of a point, if there is one.
+fn compressor(point: &Point) -> Option<Utf8PathBuf> {
+    checkpointer(point.checkpointer)
+        .compressor(point.compression)
+        .ok()
+        .flatten()
+}
+
+/// Why a point cannot run where nodes lack programs or have other ones. What compresses images is a package of the system, which cvc does not install.
+fn not_equal(
+    wrong: &[(&Utf8PathBuf, &Vec<(String, &'static str)>)],
+    compressors: &BTreeSet<Utf8PathBuf>,
+) -> String {
+    let (lacking, different): (Vec<_>, Vec<_>) = wrong
+        .iter()
+        .partition(|(file, _)| compressors.contains(*file));
+    let mut told: Vec<String> = different
+        .iter()
+        .map(|(file, nodes)| {
+            let nodes: Vec<String> = nodes
+                .iter()
+                .map(|(node, what)| format!("{node} {what}"))
+                .collect();
+            format!("{file} is not the same on all nodes: {}", nodes.join(", "))
+        })
+        .collect();
+    if let Some(last) = told.last_mut() {
+        last.push_str("; `cvc install` makes nodes equal");
+    }
+    told.extend(lacking.iter().map(|(file, nodes)| {
+        let nodes: Vec<&str> = nodes.iter().map(|(node, _)| node.as_str()).collect();
+        format!(
+            "{file}, which compresses images, is not on {}: install the package {} there",
+            nodes.join(", "),
+            file.file_name().unwrap_or_default()
+        )
+    }));
+    told.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_compresses_images_is_a_package_and_what_differs_is_installed_by_cvc() {
+        let (program, pigz) = (
+            Utf8PathBuf::from("/a/bt"),
+            Utf8PathBuf::from("/usr/bin/pigz"),
+        );
+        let differs = vec![
+            ("n1".to_owned(), "has another"),
+            ("n2".to_owned(), "lacks it"),
+        ];
+        let lacks = vec![("n2".to_owned(), "lacks it")];
+        let compressors = BTreeSet::from([pigz.clone()]);
+        assert_eq!(
+            not_equal(&[(&program, &differs), (&pigz, &lacks)], &compressors),
+            "/a/bt is not the same on all nodes: n1 has another, n2 lacks it; `cvc install` makes nodes equal; \
+             /usr/bin/pigz, which compresses images, is not on n2: install the package pigz there"
+        );
+        assert_eq!(
+            not_equal(&[(&pigz, &lacks)], &compressors),
+            "/usr/bin/pigz, which compresses images, is not on n2: install the package pigz there"
+        );
+    }
 }

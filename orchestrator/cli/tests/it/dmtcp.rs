@@ -626,6 +626,36 @@ fn a_series_that_is_not_compared_takes_its_checkpoints_and_reads_none() {
     c.assert_nothing_left();
 }
 
+/// The program ends soon after its first checkpoint: that a series is as long as its program is no reason to be silent about what could not be stored.
+#[test]
+fn a_checkpoint_that_cannot_be_stored_is_a_failure_though_the_program_ends_at_once() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let c = stencil(
+        "unstored",
+        "class = \"short\"\nmpi = \"openmpi\"",
+        "repeats = 1",
+        "moment = { every_s = 0.05, count = 9 }\ndeltas = {}",
+    );
+    let work = c.root().join("work");
+    let block = std::thread::spawn(move || {
+        // the place of the series is taken before the first checkpoint
+        wait_until("the run's directory", Duration::from_secs(120), || {
+            let run = fs::read_dir(&work).ok().and_then(|mut all| all.next());
+            run.and_then(Result::ok)
+                .is_some_and(|run| fs::write(run.path().join(".cvc-deltas"), "").is_ok())
+        });
+    });
+    c.run().expect(10);
+    block.join().expect("it was there");
+    let run = c.run_names().pop_first().expect("a run");
+    let outcome = &read_json(&c.run_dir(&run).join("outcome.json"))["outcome"];
+    assert_eq!(outcome["cause"], "checkpoint", "{outcome}");
+    let detail = outcome["detail"].as_str().expect("a reason");
+    let beginning = "checkpoint 1 cannot be stored as a delta";
+    assert!(detail.starts_with(beginning), "{detail}");
+    c.assert_nothing_left();
+}
+
 #[test]
 fn behind_a_front_a_differential_grows_and_an_incremental_does_not() {
     require!(Tool::Dmtcp, Tool::OpenMpi);

@@ -10,17 +10,21 @@
 //! | `site` | digest of the site as far as the point touches it: kind, `app_dirs`, its storage area, its MPI library, DMTCP if it
 //! checkpoints with it, of a cluster `ClusterPart` |
 //! | `settings` | digest of the tracer; with a checkpointer, of `restart_check`; with DMTCP, of the checkpoint moments; of a locale that is not the
-//! default; of `own_series`, for checkpoints that the program writes itself |
+//! default; of `own_series`, for checkpoints that the program writes itself; of `deltas` without `keep`, for a series of DMTCP that is compared |
 //!
 //! and a [`RunId`] that of `{point, repeat}`. Paths enter as written. What does not enter: repeats, warm-ups, seed, order, time limits,
 //! retries, what is kept, what is reported, and what else is in the file: changing these leaves finished runs valid.
 
 use crate::ids::canonical_json;
 use crate::{
-    campaign::{DEFAULT_LOCALE, MpiLibrary, SiteKind, Spec, StorageArea},
+    campaign::{
+        DEFAULT_LOCALE, DeltaCodec, DeltaMethod, DeltaSettings, MpiLibrary, SiteKind, Spec,
+        StorageArea,
+    },
     factor_value::FactorValue,
     ids::{PointId, RunId},
     point::{DigestPart, Point, Repeat},
+    units::ByteSize,
 };
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::{collections::BTreeMap, sync::LazyLock};
@@ -86,6 +90,26 @@ struct SettingsPart<'a> {
     locale: Option<&'a str>,
     /// Whether the program's own checkpoints are measured while it runs; digests are older than this setting.
     own_series: bool,
+    /// How its series is stored, if it is; digests are older than this setting.
+    deltas: Option<DeltasPart<'a>>,
+}
+
+/// What results depend on of `deltas`. The first of each list is what is made while the program runs: their order counts.
+#[derive(Serialize)]
+struct DeltasPart<'a> {
+    methods: &'a [DeltaMethod],
+    codecs: &'a [DeltaCodec],
+    blocks: &'a [ByteSize],
+}
+
+impl<'a> DeltasPart<'a> {
+    fn of(deltas: &'a DeltaSettings) -> Self {
+        Self {
+            methods: &deltas.methods,
+            codecs: &deltas.codecs,
+            blocks: &deltas.blocks,
+        }
+    }
 }
 
 macro_rules! define_parts {
@@ -147,6 +171,9 @@ macro_rules! define_parts {
                 if self.own_series {
                     map.serialize_entry("own_series", &true)?;
                 }
+                if let Some(deltas) = &self.deltas {
+                    map.serialize_entry("deltas", deltas)?;
+                }
                 map.end()
             }
         }
@@ -179,10 +206,13 @@ struct RunPart<'a> {
 pub struct Digester<'a> {
     spec: &'a Spec,
     /// Few entries, and neighbouring points share them: lists, latest last.
-    settings: Vec<(Point, bool, String)>,
+    settings: Vec<(Point, SettingsKey, String)>,
     sites: Vec<(SiteKey, String)>,
     buffer: Vec<u8>,
 }
+
+/// Whether the program's own checkpoints are measured while it runs, and whether those of DMTCP are stored as deltas.
+type SettingsKey = (bool, bool);
 
 /// Site, storage, MPI library, whether DMTCP is used.
 type SiteKey = (String, String, String, bool);
@@ -226,11 +256,20 @@ impl<'a> Digester<'a> {
 
     /// Where the digest of the point's settings is.
     fn settings(&mut self, point: &Point) -> usize {
-        let own_series = self.spec.checkpoint.own_series && point.checkpointer.has_own_files();
+        let checkpoint = &self.spec.checkpoint;
+        let own_series = checkpoint.own_series && point.checkpointer.has_own_files();
+        let is_compared = point.checkpointer.is_driven()
+            && point
+                .moment
+                .as_ref()
+                .unwrap_or(&checkpoint.moment)
+                .is_compared();
+        let deltas = checkpoint.deltas.as_ref().filter(|_| is_compared);
+        let key = (own_series, deltas.is_some());
         if let Some(found) = self
             .settings
             .iter()
-            .position(|(of, own, _)| *own == own_series && have_same_settings(of, point))
+            .position(|(of, own, _)| *own == key && have_same_settings(of, point))
         {
             return found;
         }
@@ -239,8 +278,9 @@ impl<'a> Digester<'a> {
             point,
             locale,
             own_series,
+            deltas: deltas.map(DeltasPart::of),
         });
-        self.settings.push((point.clone(), own_series, digest));
+        self.settings.push((point.clone(), key, digest));
         self.settings.len() - 1
     }
 

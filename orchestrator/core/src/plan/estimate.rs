@@ -9,11 +9,12 @@
 //!
 //! Where the cores of a node are not known, every process counts as having one of its own, and [`PointEstimate::known_cores`] says so.
 //!
-//! Space of a run: outputs of the workload, traces, and its checkpoints, whose size the caller knows.
+//! Space of a run: outputs of the workload, traces, and its checkpoints, whose size the caller knows; of a series that is stored, what it takes uncompressed:
+//! all its states where each is stored in full without a codec, else two of them, for the first way and the largest other one, and a state that is restored.
 
 use super::Plan;
 use crate::{
-    campaign::Spec,
+    campaign::{DeltaCodec, DeltaMethod, DeltaWay, Spec},
     ids::PointId,
     point::{Compression, Moment, PlannedPoint, Point, Repeat, TracerKind},
     units::{counted, duration},
@@ -31,6 +32,8 @@ const DMTCP_PER_PROCESS_S: f64 = 0.2;
 /// MiB per second of all images together, to disk, and through gzip on one core.
 const IMAGE_MIB_PER_S: f64 = 200.0;
 const GZIP_MIB_PER_S: f64 = 40.0;
+/// Content of images that gzip or pigz compress, as a multiple of their files: where more zeros are stored it is more.
+const GZIP_RATIO: f64 = 3.0;
 /// Computation of a size-only run.
 const SIZE_ONLY_S: f64 = 2.0;
 /// Core-seconds of a workload whose descriptor does not state them.
@@ -219,6 +222,8 @@ fn of_point(
     let checkpoint = spec.checkpoint.of(point);
     let is_driven = point.checkpointer.is_driven();
     let (mut stored_peak, mut checkpoints, mut deltas_s) = (0.0, 0.0, 0.0);
+    // of the series that is kept
+    let mut kept_series_mib = 0.0;
     let (mut checkpoint_s, mut storage_s) = (None, None);
     if is_driven {
         checkpoints = match &checkpoint.moment {
@@ -233,11 +238,27 @@ fn of_point(
             .as_ref()
             .filter(|_| checkpoint.moment.is_compared())
         {
-            // the series of the run, another one, and a state that was restored
-            stored_peak += stored_mib * 3.0;
+            // images are stored in deltas uncompressed
+            let content_mib = stored_mib
+                * match point.compression {
+                    Compression::None => 1.0,
+                    Compression::Gzip | Compression::Pigz => GZIP_RATIO,
+                };
+            let series = |way: &DeltaWay| content_mib * series_states(way, checkpoints);
+            // that of the run, another one beside it, and a state that was restored
+            kept_series_mib = deltas.ways().next().as_ref().map_or(0.0, series);
+            let other_mib = deltas
+                .ways()
+                .skip(1)
+                .map(|way| series(&way))
+                .fold(0.0, f64::max);
+            stored_peak += kept_series_mib + other_mib + content_mib;
+            if !deltas.keep {
+                kept_series_mib = 0.0;
+            }
             // each state is read, stored and restored, which no time limit of the run ends
             let ways = deltas.ways().count() as f64;
-            deltas_s = ways * checkpoints * 3.0 * stored_mib / IMAGE_MIB_PER_S;
+            deltas_s = ways * checkpoints * 3.0 * content_mib / IMAGE_MIB_PER_S;
         }
         let rate = match point.compression {
             Compression::None => IMAGE_MIB_PER_S,
@@ -277,6 +298,7 @@ fn of_point(
         };
     let outputs_mib = workload.and_then(|w| w.output_mib).unwrap_or(0.0);
     let kept_mib = traces_mib
+        + kept_series_mib
         + if spec.run.keep_images && checkpoints > 0.0 {
             stored_mib
         } else {
@@ -297,6 +319,15 @@ fn of_point(
         storage_s,
         peak_bytes: bytes(stored_peak + outputs_mib + traces_mib),
         kept_bytes: bytes(kept_mib),
+    }
+}
+
+/// Space of a series of so many states, as a multiple of one: at most all of them, where each is stored in full as it is. Otherwise what a codec leaves of
+/// them, and blocks that did not change, are taken to leave no more than two.
+fn series_states(way: &DeltaWay, states: f64) -> f64 {
+    match (way.method, way.codec) {
+        (DeltaMethod::Full, DeltaCodec::None) => states,
+        _ => states.min(2.0),
     }
 }
 

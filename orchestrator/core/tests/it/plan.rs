@@ -466,6 +466,37 @@ fn unknown_cores_are_no_single_core_and_slow_storage_bounds_a_checkpoint() {
     assert!(plan::fullest_share(&uneven) >= 0.75);
 }
 
+/// Bytes at most and kept of a run whose checkpoint has 100 MiB, in MiB without its output of 2 MiB.
+fn series_space(compression: &str, deltas: &str) -> (u64, u64) {
+    let spec = spec(&format!(
+        "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 4\ncheckpointer = 'dmtcp'\ncompression = '{compression}'\n\
+         [checkpoint]\nmoment = {{ every_s = 1, count = 8 }}\n{deltas}\n"
+    ));
+    let plan = plan::build(&spec);
+    let stored = HashMap::from([(plan.points[0].id.clone(), 100 << 20)]);
+    let of = plan::estimate(&spec, &plan, &machines(4), &stored).points;
+    ((of[0].peak_bytes >> 20) - 2, of[0].kept_bytes >> 20)
+}
+
+#[rstest]
+#[case::none("none", "", (200, 0))]
+// images of two checkpoints, two states of the series, a restored state
+#[case::one_way("none", "deltas = {}", (500, 0))]
+#[case::two_ways("none", "deltas = { codecs = ['lz4', 'zstd'] }", (700, 0))]
+// all eight states, as they are
+#[case::in_full("none", "deltas = { methods = ['full'], codecs = ['none'] }", (1100, 0))]
+#[case::other_in_full("none", "deltas = { methods = ['adca', 'full'], codecs = ['none'] }", (1300, 0))]
+#[case::kept("none", "deltas = { methods = ['full', 'adca'], codecs = ['none'], keep = true }", (1300, 800))]
+// their content is larger than the files
+#[case::compressed("gzip", "deltas = { keep = true }", (1100, 600))]
+fn a_series_that_is_stored_takes_more_room(
+    #[case] compression: &str,
+    #[case] deltas: &str,
+    #[case] peak_and_kept_mib: (u64, u64),
+) {
+    assert_eq!(series_space(compression, deltas), peak_and_kept_mib);
+}
+
 #[test]
 fn estimates_follow_the_descriptor_and_the_machine() {
     let spec = spec(

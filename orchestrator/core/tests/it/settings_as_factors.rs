@@ -271,6 +271,45 @@ fn own_checkpoints_are_a_series_where_the_file_says_so_and_their_points_are_othe
     assert_eq!(same, [CheckpointerKind::None]);
 }
 
+#[test]
+fn how_a_series_is_stored_is_a_part_of_its_point_and_of_no_other() {
+    let ids = |deltas: &str| -> Vec<String> {
+        let plan = plan(&format!(
+            "{MATRIX}checkpointer = ['none', 'dmtcp']\nmoment = [{{ every_s = 5, count = 4 }}, {{ every_s = 5, count = 4, compare = false }}]\n\
+             [checkpoint]\n{deltas}\n"
+        ));
+        plan.points.iter().map(|p| p.id.to_string()).collect()
+    };
+    let without = ids("");
+    assert_eq!(without.len(), 3);
+    let given = [
+        "deltas = {}",
+        "deltas = { methods = ['full'] }",
+        "deltas = { codecs = ['lz4'] }",
+        "deltas = { codecs = ['lz4', 'zstd'] }",
+        // the first one is made while the program runs
+        "deltas = { codecs = ['zstd', 'lz4'] }",
+        "deltas = { blocks = ['64KiB'] }",
+    ];
+    let mut all = without.clone();
+    for deltas in given {
+        let with = ids(deltas);
+        let new: Vec<String> = with
+            .into_iter()
+            .filter(|id| !without.contains(id))
+            .collect();
+        assert_eq!(new.len(), 1, "only the series that is compared: {deltas}");
+        assert!(!all.contains(&new[0]), "{deltas}");
+        all.extend(new);
+    }
+    // what is kept changes no result, and what is the default is no other way
+    assert_eq!(ids("deltas = { keep = true }"), ids("deltas = {}"));
+    assert_eq!(
+        ids("deltas = { methods = ['incremental'] }"),
+        ids("deltas = {}")
+    );
+}
+
 #[rstest]
 #[case::flag("restart_check = 'yes'", &["expected true or false, found a text"])]
 #[case::moment("moment = 'sizeonly'", &["sizeonly", "size-only", "{ at_s = 5 }"])]

@@ -19,7 +19,7 @@ use crate::{
 };
 use cvc_core::outcome::Cause;
 use cvc_core::stop::{StopSignal, stop_now};
-use cvc_probe::shepherd::{Exit, Job};
+use cvc_probe::shepherd::{EndedBy, Exit, Job};
 use nix::sys::signal::Signal;
 use std::{
     future::Future,
@@ -27,6 +27,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Instant,
 };
 
 /// How a program under a shepherd ended.
@@ -86,45 +87,75 @@ pub(super) async fn execute(
         stop_signal,
         reporter,
     };
-    let Some(mut ran) = execution.run().await? else {
-        return Ok(interrupted());
-    };
-    if ran.cut_off.is_none() {
-        ran.cut_off = execution.explain_end(&ran).await;
-    }
-    let mut not_restarted = None;
-    let restarted = match execution.restart_job(&ran) {
-        Ok(None) => None,
-        Ok(Some(job)) => match execution.restart(&job, &mut ran).await {
-            Ok(Some(restarted)) => Some(restarted),
-            Ok(None) => return Ok(interrupted()),
+    let executed = execution.carry_out().await;
+    // what the run wrote may be removed next
+    execution.session.settle().await;
+    executed
+}
+
+impl Execution<'_> {
+    /// The run from its start to its judgement.
+    async fn carry_out(&mut self) -> Result<Executed, RunError> {
+        let Some(mut ran) = self.run().await? else {
+            return Ok(interrupted());
+        };
+        if ran.cut_off.is_none() {
+            ran.cut_off = self.explain_end(&ran).await;
+        }
+        let mut not_restarted = None;
+        let restarted = match self.restart_job(&ran) {
+            Ok(None) => None,
+            Ok(Some(job)) => match self.restart(&job, &mut ran).await {
+                Ok(Some(restarted)) => Some(restarted),
+                Ok(None) => return Ok(interrupted()),
+                Err(Halt::Failure(failure)) => {
+                    not_restarted = Some(failure);
+                    None
+                }
+                Err(Halt::Error(error)) => return Err(error),
+            },
             Err(Halt::Failure(failure)) => {
                 not_restarted = Some(failure);
                 None
             }
             Err(Halt::Error(error)) => return Err(error),
-        },
-        Err(Halt::Failure(failure)) => {
-            not_restarted = Some(failure);
-            None
+        };
+        let over = Instant::now();
+        let mut not_evaluated = None;
+        // it may take hours: not for a run that is none
+        if not_restarted.is_none() && self.is_good(&ran, restarted.as_ref()) {
+            match self.evaluate().await {
+                None => return Ok(interrupted()),
+                Some(Ok(())) => {}
+                Some(Err(Halt::Failure(failure))) => not_evaluated = Some(failure),
+                Some(Err(Halt::Error(error))) => return Err(error),
+            }
         }
-        Err(Halt::Error(error)) => return Err(error),
-    };
-    let mut not_evaluated = None;
-    if ran.halted.is_none() && ran.cut_off.is_none() && not_restarted.is_none() {
-        match execution.evaluate().await {
-            None => return Ok(interrupted()),
-            Some(Ok(())) => {}
-            Some(Err(Halt::Failure(failure))) => not_evaluated = Some(failure),
-            Some(Err(Halt::Error(error))) => return Err(error),
-        }
+        let executed = self
+            .collect(ran, restarted.as_ref(), not_restarted, not_evaluated)
+            .await?;
+        Ok(Executed {
+            over: Some(over),
+            ..executed
+        })
     }
-    execution
-        .collect(ran, restarted.as_ref(), not_restarted, not_evaluated)
-        .await
-}
 
-impl Execution<'_> {
+    /// Whether nothing has failed so far, of the program and of its restart.
+    fn is_good(&self, ran: &EndedProgram, restarted: Option<&Restarted>) -> bool {
+        let exit_codes = &self.prepared.run.app.success.exit_codes;
+        let ended_well = |exit: Option<&Exit>| exit.is_some_and(|exit| is_well(exit, exit_codes));
+        ran.halted.is_none()
+            && ran.cut_off.is_none()
+            && if self.course.killed {
+                // what cvc has ended has no exit code of its own
+                let is_late = |exit: &Exit| exit.ended_by == Some(EndedBy::Timeout);
+                !ran.exit.as_ref().is_none_or(is_late)
+            } else {
+                ended_well(ran.exit.as_ref())
+            }
+            && restarted.is_none_or(|restarted| ended_well(restarted.exit.as_ref()))
+    }
+
     /// Runs the program to its end; `None` when the user has interrupted it.
     async fn run(&mut self) -> Result<Option<EndedProgram>, RunError> {
         let prepared = self.prepared;
@@ -330,7 +361,10 @@ impl Execution<'_> {
         self.reporter.stage("collecting");
         match self.session.finish().await {
             Ok(()) => {}
-            Err(Halt::Failure(failure)) => halted = Some(failure),
+            // what failed before is its reason
+            Err(Halt::Failure(failure)) => {
+                halted.get_or_insert(failure);
+            }
             Err(Halt::Error(error)) => return Err(error),
         }
         let of_restart = restarted.and_then(|r| r.exit.as_ref());
@@ -362,8 +396,14 @@ impl Execution<'_> {
             interrupted: false,
             shepherd_lost,
             told_to_end,
+            over: None,
         })
     }
+}
+
+/// Whether a program ended by itself, and with one of these exit codes.
+fn is_well(exit: &Exit, exit_codes: &[i32]) -> bool {
+    exit.ended_by.is_none() && exit.code.is_some_and(|code| exit_codes.contains(&code))
 }
 
 /// Whether something asked for the end of a program or of its shepherd, as by a signal that went to everything. A launcher tells of the signal
@@ -401,9 +441,28 @@ async fn watch(
 
 #[cfg(test)]
 mod tests {
-    use super::was_told_to_end;
+    use super::{is_well, was_told_to_end};
     use crate::attempt::outside::tests::exit;
     use cvc_probe::shepherd::{EndedBy, Exit};
+
+    #[test]
+    fn only_what_ended_by_itself_and_well_is_measured_on() {
+        let failed = exit(Some(1));
+        let well = Exit {
+            code: Some(0),
+            ..failed.clone()
+        };
+        let late = Exit {
+            ended_by: Some(EndedBy::Timeout),
+            ..well.clone()
+        };
+        let all = [&well, &failed, &late].map(|exit| is_well(exit, &[0]));
+        assert_eq!(all, [true, false, false]);
+        assert!(
+            is_well(&failed, &[0, 1]),
+            "the application says what is well"
+        );
+    }
 
     #[test]
     fn what_a_signal_to_everything_has_ended_is_told_from_what_failed() {

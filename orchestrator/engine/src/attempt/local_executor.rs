@@ -151,11 +151,9 @@ impl LocalExecutor {
         drop(neighbours);
         if let Some(rate) = self.rate() {
             // it used its nodes all that time, whatever the result
-            executed.records.push(rate.record(
-                &run,
-                began.elapsed().as_secs_f64(),
-                task.point.mapping.nodes(),
-            ));
+            let used_s = executed.used_s(began);
+            let nodes = task.point.mapping.nodes();
+            executed.records.push(rate.record(&run, used_s, nodes));
         }
         // its script removes it, unless it was killed; the name is the run's own
         let _ = remove_all(&prepared.request.tmp_dir);

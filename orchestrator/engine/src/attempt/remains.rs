@@ -90,8 +90,10 @@ impl Remains {
         }
         let entries = work.read_dir_utf8().map_err(StoreError::io("list", work))?;
         for entry in entries.flatten() {
-            let of_checkpointer = ckpt::all().any(|c| c.dirs().contains(&entry.file_name()));
-            if !(if of_checkpointer { images } else { outputs }) {
+            let name = entry.file_name();
+            let of_checkpointer = ckpt::all().any(|c| c.dirs().contains(&name));
+            let is_scratch = ckpt::all().any(|c| c.scratch().contains(&name));
+            if is_scratch || !(if of_checkpointer { images } else { outputs }) {
                 remove_all(entry.path())?;
             }
         }
@@ -128,4 +130,42 @@ fn remove_large_files(dir: &Utf8Path) -> Result<u64, StoreError> {
         }
     }
     Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_during_the_run_alone_is_no_output_and_no_image() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Utf8Path::from_path(dir.path()).expect("UTF-8");
+        let (work, partial) = (root.join("work"), root.join("partial"));
+        for (images, outputs, left) in [
+            (true, true, &["ckpt", "result"][..]),
+            (false, true, &["result"]),
+            (true, false, &["ckpt"]),
+        ] {
+            for made in ["ckpt", ".cvc-deltas/series", "result"] {
+                fs::create_dir_all(work.join(made)).expect("makes");
+            }
+            let remains = Remains {
+                dir: CampaignDir::at(root),
+                run: RunId::of(b"r"),
+                work: work.clone(),
+                attempt: 1,
+                images,
+                outputs,
+            };
+            remains.clear_work(&partial, &work).expect("cleared");
+            let mut names: Vec<String> = work
+                .read_dir_utf8()
+                .expect("lists")
+                .flatten()
+                .map(|entry| entry.file_name().to_owned())
+                .collect();
+            names.sort_unstable();
+            assert_eq!(names, left);
+        }
+    }
 }

@@ -173,6 +173,11 @@ pub trait Checkpointer: Send + Sync {
         &[]
     }
 
+    /// Returns directories in a run's working directory for what is made during the run alone: they are never kept.
+    fn scratch(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Returns the course of a run under these settings.
     fn course(&self, settings: &CheckpointSettings) -> Course;
 
@@ -251,6 +256,9 @@ pub trait Session: Send + Sync {
     async fn finish(&mut self) -> Result<(), Halt> {
         Ok(())
     }
+
+    /// Waits for what goes on although whoever called for it has dropped it. To be called before what the run wrote is removed.
+    async fn settle(&self) {}
 
     /// Returns how the run is restarted from its last checkpoint; `None` if there is nothing to restart. `values` are those of the run's script.
     fn restart(&self, _values: &Value) -> Result<Option<Restart>, Halt> {

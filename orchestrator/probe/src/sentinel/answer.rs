@@ -53,6 +53,11 @@ pub(super) fn now_ns() -> i64 {
 }
 
 impl Sentinel {
+    /// Forgets the checkpoints of a run: their hashes are 16 bytes for each page.
+    fn forget(&self, marker: &str) {
+        self.series.lock().remove(marker);
+    }
+
     /// Answers one request. It may take as long as reading terabytes, so call it on a thread of its own.
     ///
     /// # Errors
@@ -75,7 +80,13 @@ impl Sentinel {
             }
             Request::Unguard { marker } => {
                 self.guarded.lock().remove(marker);
+                self.forget(marker);
                 Ok(Answer::Done)
+            }
+            Request::End { marker, .. } => {
+                // nothing is compared any more
+                self.forget(marker);
+                answer_alone(request)
             }
             Request::Series {
                 marker,
@@ -88,7 +99,7 @@ impl Sentinel {
                 series.lock().add(dir, *number).map(Answer::Series)
             }
             Request::SeriesEnd { marker } => {
-                self.series.lock().remove(marker);
+                self.forget(marker);
                 Ok(Answer::Done)
             }
             Request::Facts { .. }
@@ -99,7 +110,6 @@ impl Sentinel {
             | Request::Instance { .. }
             | Request::Notice { .. }
             | Request::Ranks { .. }
-            | Request::End { .. }
             | Request::Images { .. }
             | Request::Listing { .. }
             | Request::Globs { .. }
@@ -192,5 +202,54 @@ fn answer_alone(request: &Request) -> Result<Answer, SentinelError> {
         Request::Copy { from, to } => copy::copy(from, to).map(|()| Answer::Done),
         Request::Part { path, offset } => files::part(path, *offset).map(Answer::Part),
         Request::Read { path, most_bytes } => files::tail(path, *most_bytes).map(Answer::Read),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hashes_of_a_run_that_was_ended_or_is_over_are_forgotten() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let images = dir.path().join("images");
+        std::fs::create_dir(&images).expect("makes");
+        std::fs::write(images.join("state"), [1; 8192]).expect("writes");
+        let sentinel = Sentinel::default();
+        let marker = format!("no-run-{}", std::process::id());
+        let add = |number| {
+            sentinel.answer(&Request::Series {
+                marker: marker.clone(),
+                dir: images.clone(),
+                number,
+            })
+        };
+        let of_other = Request::Unguard {
+            marker: "another".into(),
+        };
+        let overs = [
+            Request::Unguard {
+                marker: marker.clone(),
+            },
+            Request::SeriesEnd {
+                marker: marker.clone(),
+            },
+            Request::End {
+                marker: marker.clone(),
+                dirs: vec![images.clone()],
+                grace_s: 0.0,
+            },
+        ];
+        for over in overs {
+            add(1).expect("the first");
+            sentinel.answer(&of_other).expect("another one");
+            add(2).expect("the second");
+            sentinel.answer(&over).expect("done");
+            let lost = add(3).expect_err("forgotten").to_string();
+            for part in ["knows 0 of them", "; hint: "] {
+                assert!(lost.contains(part), "{over:?}: {lost}");
+            }
+        }
+        assert_eq!(sentinel.series.lock().len(), 1, "that of the last question");
     }
 }

@@ -102,7 +102,8 @@ pub enum SentinelError {
     Series(cvc_delta::DeltaError),
     /// A checkpoint of a series follows others that this sentinel has not read.
     #[error(
-        "checkpoint {number} cannot be compared with those before it: this sentinel knows {known} of them"
+        "checkpoint {number} cannot be compared with those before it: this sentinel knows {known} of them, because it was started anew or the run \
+         was ended; hint: run the point again, and see with `cvc doctor` whether the connection to the node breaks"
     )]
     SeriesLost {
         /// Its number.

@@ -195,7 +195,7 @@ mod tests {
         let page = 4096;
         let mut bytes = vec![1_u8; 8 * page];
         let mut series = NodeSeries::default();
-        let mut take = |series: &mut NodeSeries, number: u32, bytes: &[u8]| {
+        let take = |series: &mut NodeSeries, number: u32, bytes: &[u8]| {
             std::fs::write(dir.path().join("state"), bytes).expect("writes");
             series.add(dir.path(), number)
         };

@@ -21,3 +21,14 @@ pub(super) struct Checkpoint {
     /// What the program had printed when every process had reported its image.
     pub printed_bytes: u64,
 }
+
+impl Checkpoint {
+    /// Length of its images, uncompressed, and of what was saved beside them, bytes.
+    pub fn content_bytes(&self) -> u64 {
+        let of = |dir: &CheckpointDir| {
+            let images = dir.images.iter().map(|i| i.image.uncompressed_bytes);
+            images.sum::<u64>() + dir.totals.files_dirs.bytes
+        };
+        self.dirs.iter().map(|(_, dir)| of(dir)).sum()
+    }
+}

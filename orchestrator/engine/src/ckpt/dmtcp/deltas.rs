@@ -1,7 +1,7 @@
 //! The checkpoints of a series, stored as deltas while the program runs, and in all other ways after its end.
 
 use crate::{
-    ckpt::series::method,
+    ckpt::{moments::no_checkpoint, series::method},
     run::{Findings, RunFailure},
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -9,7 +9,7 @@ use cvc_core::{
     campaign::{DeltaCodec, DeltaSettings, DeltaWay},
     outcome::Cause,
     record::{Source, Unit, names},
-    store::{copy_tree, remove_all},
+    store::{StoreError, copy_tree, remove_all},
 };
 use cvc_delta::{
     BlockSize, Codec, DeltaError, DeltaErrorKind, Series, SeriesOptions, Source as State,
@@ -17,15 +17,22 @@ use cvc_delta::{
 };
 use cvc_probe::sentinel::SavedFiles;
 use nix::sys::statvfs::statvfs;
+use parking_lot::Mutex;
 use std::{
     fs, io,
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 
+/// Work of which the memory is measured, of all runs of this process.
+static AT_WORK: Mutex<AtWork> = Mutex::new(AtWork { now: 0, started: 0 });
+
 /// Directory in the working directory of a run for all that is made here; it is never kept.
-const DIR: &str = ".cvc-deltas";
+pub(super) const DIR: &str = ".cvc-deltas";
 /// Directory in the directory of a run for the series that is kept.
 const KEPT: &str = "deltas";
 fn options(way: DeltaWay) -> Result<SeriesOptions, DeltaErrorKind> {
@@ -107,17 +114,22 @@ impl Deltas {
         self.dir.join("series")
     }
 
+    /// Length at most of the file that stores a checkpoint: files that are gzip'd are stored from their content, which is longer.
+    fn most_bytes(&self, file_bytes: u64, content_bytes: u64) -> u64 {
+        file_bytes.max(content_bytes).max(self.largest_bytes)
+    }
+
     /// Number of states that are stored.
     fn states(&self) -> u32 {
         let states = self.ways.first().map_or(0, |live| live.states.len());
         u32::try_from(states).unwrap_or(u32::MAX)
     }
 
-    /// Stores the checkpoint whose images are in a directory, before the next one overwrites it.
+    /// Stores the checkpoint whose images are in a directory, before the next one overwrites it. `content_bytes`: length of the images, uncompressed.
     ///
     /// # Errors
     /// Where there is no room for it, or it cannot be read or written. What was stored before stays.
-    pub fn store(&mut self, images: &Utf8Path) -> Result<(), RunFailure> {
+    pub fn store(&mut self, images: &Utf8Path, content_bytes: u64) -> Result<(), RunFailure> {
         let number = self.states() + 1;
         let failed = |error| {
             let what = format!("checkpoint {number} cannot be stored as a delta");
@@ -125,7 +137,7 @@ impl Deltas {
         };
         let state = self.saved.list(images.as_std_path()).map_err(failed)?;
         make_dir(&self.dir).map_err(failed)?;
-        require_room(&self.dir, state.bytes()).map_err(failed)?;
+        require_room(&self.dir, self.most_bytes(state.bytes(), content_bytes)).map_err(failed)?;
         let live = self.live();
         let Some(first) = self.ways.first_mut() else {
             return Ok(());
@@ -159,7 +171,7 @@ impl Deltas {
     /// were gzip'd the uncompressed bytes are compared: those that are restored are not compressed. The script of the restart stays.
     ///
     /// # Errors
-    /// Which state and file differ, or cannot be read or written.
+    /// Which state and file differ, or cannot be read or written. The images that the checkpointer wrote are then in their place again.
     pub fn restore_into(&mut self, images: &Utf8Path) -> Result<(), RunFailure> {
         let state = self.states();
         let failed = |error: DeltaError| {
@@ -169,8 +181,21 @@ impl Deltas {
         let (moved, restored) = (self.dir.join("moved"), self.dir.join("restored"));
         make_dir(&moved).map_err(failed)?;
         require_room(&self.dir, self.largest_bytes).map_err(failed)?;
-        move_entries(images, &moved).map_err(failed)?;
-        let bytes = Series::open(self.live().as_std_path())
+        // what was moved goes back the other way, in the other order
+        let back = |steps: &[(&Utf8Path, &Utf8Path)], error: DeltaError| {
+            let mut told = failed(error);
+            for (from, to) in steps {
+                if let Err(error) = move_entries(from, to) {
+                    told.detail = format!(
+                        "{}; and the images of the checkpoint could not be put back: {error}",
+                        told.detail
+                    );
+                }
+            }
+            told
+        };
+        let bytes = move_entries(images, &moved)
+            .and_then(|()| Series::open(self.live().as_std_path()))
             .and_then(|series| series.restore(state, restored.as_std_path(), &|_| {}))
             .and_then(|()| {
                 let mut expected = State::list(moved.as_std_path())?;
@@ -178,8 +203,9 @@ impl Deltas {
                 let found = State::list(restored.as_std_path())?;
                 require_same(&expected, &found)
             })
-            .map_err(failed)?;
-        move_entries(&restored, images).map_err(failed)?;
+            .map_err(|error| back(&[(&moved, images)], error))?;
+        move_entries(&restored, images)
+            .map_err(|error| back(&[(images, &restored), (&moved, images)], error))?;
         for dir in [&moved, &restored] {
             remove_all(dir).map_err(|error| RunFailure::new(Cause::Restart, error.to_string()))?;
         }
@@ -187,13 +213,13 @@ impl Deltas {
         Ok(())
     }
 
-    /// Number of ways to store the series.
-    pub fn ways(&self) -> usize {
-        self.ways.len()
+    /// All ways to store the series, for people.
+    pub fn titles(&self) -> Vec<String> {
+        (0..self.ways.len()).map(|n| self.title(n)).collect()
     }
 
     /// The `n`th way, for people.
-    pub fn title(&self, n: usize) -> String {
+    fn title(&self, n: usize) -> String {
         self.ways.get(n).map_or_else(String::new, |way| {
             let DeltaWay {
                 method,
@@ -267,16 +293,36 @@ impl Deltas {
         remove(&other).map_err(failed)
     }
 
-    /// Keeps the series in the directory of the run, if that is wanted.
+    /// Keeps the series in the directory of the run, if that is wanted, and removes all else that was made for it.
     ///
     /// # Errors
-    /// Where it cannot be copied.
-    pub fn keep(&self, run: &Utf8Path) -> Result<(), cvc_core::store::StoreError> {
+    /// Where it cannot be copied, of which nothing is kept then, or something cannot be removed.
+    pub fn finish(&self, run: &Utf8Path) -> Result<(), RunFailure> {
+        let kept = self.keep(run);
+        let cleared = if self.dir.exists() {
+            remove_all(&self.dir)
+        } else {
+            Ok(())
+        };
+        kept.and(cleared).map_err(|error| {
+            let cause = if error.is_full_disk() {
+                Cause::DiskFull
+            } else {
+                Cause::Store
+            };
+            RunFailure::new(cause, format!("the deltas of the series: {error}"))
+        })
+    }
+
+    fn keep(&self, run: &Utf8Path) -> Result<(), StoreError> {
         let (live, kept) = (self.live(), run.join(KEPT));
         if !self.keep || self.states() == 0 || fs::rename(&live, &kept).is_ok() {
             return Ok(());
         }
-        copy_tree(&live, &kept)
+        copy_tree(&live, &kept).inspect_err(|_| {
+            // a part of a series is none
+            let _ = remove_all(&kept);
+        })
     }
 
     /// Records what was measured.
@@ -335,17 +381,19 @@ impl Deltas {
     }
 }
 
-/// Removes all that was made for the deltas of a run with this working directory, except what was kept.
+/// Does something with deltas on a thread that may wait for disks. It goes on, and has them, when this is dropped: who locks them waits for it.
 ///
 /// # Errors
-/// Where something cannot be removed.
-pub(super) fn clear(work: &Utf8Path) -> Result<(), cvc_core::store::StoreError> {
-    let dir = work.join(DIR);
-    if dir.exists() {
-        remove_all(&dir)
-    } else {
-        Ok(())
-    }
+/// As `work`, or when it panics.
+pub(super) async fn on_a_thread(
+    deltas: &Arc<tokio::sync::Mutex<Deltas>>,
+    work: impl FnOnce(&mut Deltas) -> Result<(), RunFailure> + Send + 'static,
+) -> Result<(), RunFailure> {
+    // before the thread starts, so that nobody else comes before it
+    let mut deltas = Arc::clone(deltas).lock_owned().await;
+    tokio::task::spawn_blocking(move || work(&mut deltas))
+        .await
+        .map_err(|e| no_checkpoint(e.to_string()))?
 }
 
 /// What the delta engine says as a failure of the run.
@@ -421,16 +469,61 @@ fn remove(dir: &Utf8Path) -> Result<(), DeltaError> {
     }
 }
 
-/// Does something, and tells the most memory that this process had meanwhile, bytes: VmHWM of Linux, which can be set back; none where it cannot.
+/// Who measures the memory of this process.
+#[derive(Debug)]
+struct AtWork {
+    /// Those that do now.
+    now: usize,
+    /// Those that ever did.
+    started: u64,
+}
+
+/// Work of which the memory is measured.
+struct Measured {
+    /// Which one it is.
+    number: u64,
+    /// Whether it began alone, and the peak could be set back for it.
+    is_reset: bool,
+}
+
+impl Measured {
+    fn begin() -> Self {
+        let mut at_work = AT_WORK.lock();
+        at_work.now += 1;
+        at_work.started += 1;
+        Self {
+            number: at_work.started,
+            // the peak of another one is not set back
+            is_reset: at_work.now == 1 && fs::write("/proc/self/clear_refs", "5").is_ok(),
+        }
+    }
+
+    /// Whether nothing else was measured at the same time.
+    fn is_alone(&self) -> bool {
+        self.is_reset && AT_WORK.lock().started == self.number
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        AT_WORK.lock().now -= 1;
+    }
+}
+
+/// Does something, and tells the most memory that this process had meanwhile, bytes: VmHWM of Linux, which can be set back; none where it cannot, or
+/// where another run of this process did the same at the same time.
 fn with_peak<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
-    let is_reset = fs::write("/proc/self/clear_refs", "5").is_ok();
+    let measured = Measured::begin();
     let done = work();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kib = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))
         .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    (done, kib.filter(|_| is_reset).map(|kib| kib << 10))
+    (
+        done,
+        kib.filter(|_| measured.is_alone()).map(|kib| kib << 10),
+    )
 }
 
 #[cfg(test)]
@@ -465,7 +558,7 @@ mod tests {
             for state in 1..=3 {
                 let from = Utf8PathBuf::from(format!("{RELAX}/{state}"));
                 copy_tree(&from, &images).expect("copies");
-                deltas.store(&images).expect("stored");
+                deltas.store(&images, 0).expect("stored");
             }
             // what DMTCP left of an earlier checkpoint is no part of the state
             fs::write(images.join("left"), "of an earlier one").expect("writes");
@@ -486,6 +579,82 @@ mod tests {
             });
             records.collect()
         }
+    }
+
+    /// Names and bytes of all files in a directory.
+    fn content(dir: &Utf8Path) -> Vec<(String, Vec<u8>)> {
+        let files = State::list(dir.as_std_path()).expect("a state").files;
+        let of = |file: cvc_delta::SourceFile| {
+            let bytes = fs::read(&file.path).expect("reads");
+            (file.name, bytes)
+        };
+        files.into_iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_series_that_cannot_be_kept_leaves_nothing_and_its_records_stay() {
+        let run = Run::new(&[DeltaMethod::Incremental], true);
+        let work = run.images.parent().expect("a directory");
+        // no directory can be made below a file
+        let file = work.join("file");
+        fs::write(&file, "").expect("writes");
+        let failure = run.deltas.finish(&file).expect_err("it is no directory");
+        assert_eq!(failure.cause, Cause::Store, "{}", failure.detail);
+        assert!(failure.detail.contains(KEPT), "{}", failure.detail);
+        assert!(!work.join(DIR).exists(), "it is removed all the same");
+        assert!(!run.records().is_empty());
+    }
+
+    #[test]
+    fn room_is_wanted_for_what_compressed_images_contain() {
+        let run = Run::new(&[DeltaMethod::Incremental], false);
+        let state = State::list(run.images.as_std_path()).expect("a state");
+        let (files, content) = (state.bytes(), run.deltas.largest_bytes);
+        assert!(content > files, "they are gzip'd: {content} {files}");
+        assert_eq!(run.deltas.most_bytes(files, 0), content);
+        assert_eq!(run.deltas.most_bytes(files, 2 * content), 2 * content);
+        // before anything was seen of it
+        let mut first = Run::new(&[DeltaMethod::Incremental], false);
+        let images = first.images.clone();
+        let failure = first.deltas.store(&images, u64::MAX).expect_err("no room");
+        assert_eq!(failure.cause, Cause::DiskFull);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_nobody_waits_for_goes_on_and_what_it_made_is_not_lost() {
+        let run = Run::new(&[DeltaMethod::Incremental], true);
+        let (images, work) = (
+            run.images.clone(),
+            run.images.parent().map(Utf8Path::to_owned),
+        );
+        let deltas = Arc::new(tokio::sync::Mutex::new(run.deltas));
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let store = on_a_thread(&deltas, move |deltas| {
+            wait.recv().expect("released");
+            deltas.store(&images, 0)
+        });
+        let limit = std::time::Duration::from_millis(20);
+        assert!(tokio::time::timeout(limit, store).await.is_err(), "dropped");
+        assert!(deltas.try_lock().is_err(), "it goes on");
+        release.send(()).expect("it waits");
+        let kept = tempfile::tempdir().expect("a directory");
+        let dir = Utf8Path::from_path(kept.path()).expect("UTF-8").to_owned();
+        let to = dir.clone();
+        on_a_thread(&deltas, move |deltas| deltas.finish(&to))
+            .await
+            .expect("kept");
+        let series = Series::open(dir.join(KEPT).as_std_path()).expect("a series");
+        assert_eq!(series.states().len(), 4, "with the one that was dropped");
+        assert!(!work.expect("a directory").join(DIR).exists());
+    }
+
+    #[test]
+    fn memory_is_that_of_one_run_or_not_told() {
+        let ((), peak) = with_peak(|| {
+            let ((), inner) = with_peak(|| ());
+            assert_eq!(inner, None, "another one is measured");
+        });
+        assert_eq!(peak, None, "it was not alone");
     }
 
     #[test]
@@ -527,6 +696,7 @@ mod tests {
         let file = file.expect("an image");
         // the image of an earlier checkpoint of the same process
         fs::copy(format!("{RELAX}/1/{}", file.name), &file.path).expect("copies");
+        let before = content(&run.images);
         let failure = run
             .deltas
             .restore_into(&run.images)
@@ -540,14 +710,16 @@ mod tests {
                 .iter()
                 .any(|(name, ..)| name == names::SERIES_RESTARTED_BYTES)
         );
+        assert_eq!(content(&run.images), before, "what differs is still there");
     }
 
     #[test]
     fn all_other_ways_are_made_from_the_first_and_each_state_is_restored() {
         let mut run = Run::new(&[DeltaMethod::Incremental, DeltaMethod::Full], true);
         let go_on = AtomicBool::new(false);
-        assert_eq!(run.deltas.ways(), 4);
-        assert_eq!(run.deltas.title(3), "deltas: full, lz4, blocks of 64KiB");
+        let titles = run.deltas.titles();
+        assert_eq!(titles.len(), 4);
+        assert_eq!(titles[3], "deltas: full, lz4, blocks of 64KiB");
         for way in 0..4 {
             run.deltas.evaluate(way, &go_on).expect("made");
         }
@@ -583,9 +755,8 @@ mod tests {
         // the first one is kept, and nothing else
         let kept = tempfile::tempdir().expect("a directory");
         let root = Utf8Path::from_path(kept.path()).expect("UTF-8");
-        run.deltas.keep(root).expect("kept");
+        run.deltas.finish(root).expect("kept");
         let work = run.images.parent().expect("a directory");
-        clear(work).expect("removed");
         assert!(!work.join(DIR).exists());
         let series = Series::open(root.join(KEPT).as_std_path()).expect("a series");
         for state in 1..=3_u32 {

@@ -36,7 +36,7 @@ pub(super) fn launch(install: &Install, run: &RunContext) -> Result<LaunchPart, 
     // DMTCP compresses with what is `gzip` on PATH, and only with the arguments that gzip has
     let gzip = match run.point.compression {
         Compression::None | Compression::Gzip => None,
-        // where it has gone meanwhile, the link to it leads nowhere, and the script says so
+        // where it has gone meanwhile, the link to it leads nowhere, and the script says so in coordinator.out
         Compression::Pigz => Some(
             compressor(run.point.compression)
                 .ok()
@@ -109,6 +109,34 @@ pub(super) fn stale_s(run: &RunContext) -> u64 {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn a_compressor_that_is_gone_is_named_with_what_to_install() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let begin = START.text().split("{{#if gzip}}\n").nth(1);
+        let part = begin.and_then(|rest| rest.split("{{/if}}").next());
+        let run = |gzip: &str| {
+            let programs = dir.path().join("some programs");
+            let values =
+                json!({ "gzip": gzip, "programs": programs, "exit": { "checkpointer": 98 } });
+            let part = render::render_text("t", part.expect("it is there"), &values);
+            let script = format!(
+                "RUN={}; fail() {{ exit \"$1\"; }}\n{}",
+                shell_quote(&dir.path().to_string_lossy()),
+                part.expect("renders")
+            );
+            let status = Command::new("bash").args(["-c", &script]).status();
+            status.expect("bash").code()
+        };
+        assert_eq!(run("/bin/sh"), Some(0));
+        let out = dir.path().join("coordinator.out");
+        assert!(!out.exists(), "nothing is wrong");
+        assert_eq!(run("/no where/pigz"), Some(98));
+        let told = std::fs::read_to_string(out).expect("it is told");
+        for part in ["/no where/pigz", "install the package pigz"] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
 
     #[test]
     fn a_program_finds_the_directory_first_and_gets_its_arguments() {

@@ -77,6 +77,10 @@ impl Checkpointer for DmtcpCheckpointer {
         ]
     }
 
+    fn scratch(&self) -> &'static [&'static str] {
+        &[deltas::DIR]
+    }
+
     fn course(&self, settings: &CheckpointSettings) -> Course {
         Course {
             on_request: true,

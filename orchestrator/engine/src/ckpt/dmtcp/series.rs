@@ -1,13 +1,16 @@
 //! A series of checkpoints: what differs between them, measured before the next one overwrites them.
 
 use super::{deltas::Deltas, dmtcp_run::DmtcpRun, images::lost};
+use crate::ckpt::moments::no_checkpoint;
+use crate::crew::CrewError;
 use crate::{
     ckpt::series::{self, Measured},
     crew,
     run::{Findings, LATER, RunFailure, SOON},
 };
 use cvc_probe::sentinel::SeriesState;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
+use tokio::sync::Mutex;
 
 /// Nothing yet of a checkpoint after so many others.
 fn nothing(at_s: f64, earlier: usize) -> Measured {
@@ -43,19 +46,34 @@ fn put(all: &mut Measured, node: &SeriesState) {
     all.hash_s = all.hash_s.max(node.hash_s);
 }
 
+/// Why a checkpoint was not compared. A node that reads it for too long is alive.
+fn not_compared(number: usize, error: CrewError) -> RunFailure {
+    let what = format!("what changed until checkpoint {number} cannot be told");
+    if let CrewError::Timeout { host, limit_s, .. } = &error {
+        return no_checkpoint(format!(
+            "{what}: {host} has read and hashed its images for {limit_s} s, and was not ready: choose a faster storage area, a smaller workload or more \
+             nodes, or write `compare = false` in the moment"
+        ));
+    }
+    let mut failure = lost(error);
+    failure.detail = format!("{what}: {}", failure.detail);
+    failure
+}
+
 /// The checkpoints of a run that were measured. Their hashes are where their images lie: with the sentinels of the nodes.
 #[derive(Debug, Default)]
 pub(super) struct Series {
     measured: Vec<Measured>,
-    /// The checkpoints themselves, as deltas, if they are stored.
-    pub deltas: Option<Deltas>,
+    /// The checkpoints themselves, as deltas, if they are stored. What is done with them goes on, and has them, when whoever waits for it does not any
+    /// more.
+    pub deltas: Option<Arc<Mutex<Deltas>>>,
 }
 
 impl Series {
     /// A series of which no checkpoint was taken yet.
     pub fn new(deltas: Option<Deltas>) -> Self {
         Self {
-            deltas,
+            deltas: deltas.map(|deltas| Arc::new(Mutex::new(deltas))),
             ..Self::default()
         }
     }
@@ -74,14 +92,7 @@ impl Series {
             .crew
             .series(&used.places(), &used.marker, dir, ckpt, LATER)
             .await;
-        let states = crew::whole(answers).map_err(|error| {
-            let mut failure = lost(error);
-            failure.detail = format!(
-                "what changed until checkpoint {number} cannot be told: {}",
-                failure.detail
-            );
-            failure
-        })?;
+        let states = crew::whole(answers).map_err(|error| not_compared(number, error))?;
         let mut measured = nothing(at_s, number - 1);
         for (_, state) in &states {
             put(&mut measured, state);
@@ -102,7 +113,13 @@ impl Series {
     /// Records what was measured of a series of so many planned checkpoints, and what each method would store of it.
     pub fn record(&self, planned: u32, to: &mut Findings) {
         series::record(&self.measured, planned.into(), to);
-        if let Some(deltas) = self.deltas.as_ref().filter(|_| !self.measured.is_empty()) {
+        // nothing is done with them once the session has finished
+        if let Some(deltas) = self
+            .deltas
+            .as_ref()
+            .and_then(|deltas| deltas.try_lock().ok())
+            && !self.measured.is_empty()
+        {
             deltas.record(to);
         }
     }
@@ -111,7 +128,27 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cvc_core::outcome::Cause;
     use cvc_image::Part;
+
+    #[test]
+    fn a_node_that_hashes_too_long_is_not_lost() {
+        let timeout = CrewError::Timeout {
+            host: "n2".into(),
+            request: "series",
+            limit_s: 1800.0,
+        };
+        let failure = not_compared(3, timeout);
+        assert_eq!(failure.cause, Cause::Checkpoint);
+        for part in ["checkpoint 3", "n2", "1800 s", "`compare = false`"] {
+            assert!(failure.detail.contains(part), "{}", failure.detail);
+        }
+        let gone = CrewError::Lost {
+            host: "n2".into(),
+            reason: "silent".into(),
+        };
+        assert_eq!(not_compared(3, gone).cause, Cause::NodeLost);
+    }
 
     #[test]
     fn what_several_nodes_have_measured_is_added_and_their_times_are_not() {

@@ -3,7 +3,7 @@
 use super::{
     checkpoint::Checkpoint,
     coordinator::{self, DmtcpClient},
-    deltas::{self, Deltas},
+    deltas::{Deltas, on_a_thread},
     dmtcp_run::DmtcpRun,
     images::images,
     measure::measure,
@@ -21,6 +21,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use cvc_core::{
+    outcome::Cause,
     point::Moment,
     record::{Source, Unit, names},
 };
@@ -29,6 +30,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
+use tokio::sync::Mutex;
 
 /// Time limit for the images of a program that has ended.
 const REST_LIMIT: Duration = Duration::from_secs(60);
@@ -61,38 +63,30 @@ impl<'r> DmtcpSession<'r> {
     }
 
     /// The deltas of the series, if they are made.
-    fn deltas(&self) -> Option<&Deltas> {
+    fn deltas(&self) -> Option<&Arc<Mutex<Deltas>>> {
         self.series.as_ref()?.deltas.as_ref()
     }
 
-    /// Does something with the deltas of the series, if there are any, on a thread that may wait for disks.
+    /// Does something with the deltas of the series, if there are any, on a thread that may wait for disks. It goes on, and has them, when this is
+    /// dropped.
     async fn on_deltas(
-        &mut self,
+        &self,
         work: impl FnOnce(&mut Deltas) -> Result<(), RunFailure> + Send + 'static,
     ) -> Result<(), RunFailure> {
-        let Some(series) = &mut self.series else {
+        let Some(deltas) = self.deltas() else {
             return Ok(());
         };
-        let Some(mut deltas) = series.deltas.take() else {
-            return Ok(());
-        };
-        let done = tokio::task::spawn_blocking(move || {
-            let done = work(&mut deltas);
-            (deltas, done)
-        });
-        let (deltas, done) = done.await.map_err(|e| no_checkpoint(e.to_string()))?;
-        series.deltas = Some(deltas);
-        done
+        on_a_thread(deltas, work).await
     }
 
-    /// Waits for the next moment, and takes the checkpoint of it; false after the last.
+    /// Waits for the next moment, and takes the checkpoint of it. Returns when it was asked for, seconds of computation; none after the last moment.
     async fn take_next(
         &mut self,
         moments: &mut Moments,
         port: &str,
         shepherd: &mut Shepherd,
         reporter: &AttemptReporter,
-    ) -> Result<bool, Halt> {
+    ) -> Result<Option<f64>, Halt> {
         let (of, settings) = (&self.of, &self.of.run.checkpoint);
         let coordinator = DmtcpClient {
             install: &of.install,
@@ -101,7 +95,7 @@ impl<'r> DmtcpSession<'r> {
         let limit = Duration::from_secs_f64(settings.timeout_s);
         let goes_on = !settings.moment.kills() && !settings.restart_check;
         let Some(due) = moments.next(shepherd).await? else {
-            return Ok(false);
+            return Ok(None);
         };
         reporter.stage(&format!("checkpoint {}", due.number));
         let peers = peers(of, &coordinator, shepherd, limit).await?;
@@ -120,13 +114,21 @@ impl<'r> DmtcpSession<'r> {
         }
         self.checkpoints
             .push(take(of, &coordinator, shepherd, due.number, peers, limit, later).await?);
-        if let Some(series) = &mut self.series {
-            reporter.stage(&format!("what changed until checkpoint {}", due.number));
-            series.add(of, due.at_s).await?;
-            let images = of.layout.ckptdir.clone();
-            self.on_deltas(move |deltas| deltas.store(&images)).await?;
-        }
-        Ok(true)
+        Ok(Some(due.at_s))
+    }
+
+    /// Compares the checkpoint that was taken last with those before, and stores it, before the next one overwrites it.
+    async fn compare_last(&mut self, at_s: f64, reporter: &AttemptReporter) -> Result<(), Halt> {
+        let (Some(series), Some(last)) = (&mut self.series, self.checkpoints.last()) else {
+            return Ok(());
+        };
+        reporter.stage(&format!("what changed until checkpoint {}", last.number));
+        series.add(&self.of, at_s).await?;
+        let images = self.of.layout.ckptdir.clone();
+        let content_bytes = last.content_bytes();
+        self.on_deltas(move |deltas| deltas.store(&images, content_bytes))
+            .await?;
+        Ok(())
     }
 
     /// Takes the checkpoints of all moments.
@@ -151,11 +153,13 @@ impl<'r> DmtcpSession<'r> {
                 .take_next(&mut moments, &port, shepherd, reporter)
                 .await
             {
-                Ok(true) => {}
-                Ok(false) => return Ok(()),
+                // what cannot be compared or stored is a failure, however long the program goes on
+                Ok(Some(at_s)) => self.compare_last(at_s, reporter).await?,
+                Ok(None) => return Ok(()),
                 // a series is as long as its program; the restart needs what is kept for the last one
-                Err(Halt::Failure(_))
-                    if self.of.run.checkpoint.moment.is_series()
+                Err(Halt::Failure(failure))
+                    if failure.cause == Cause::Checkpoint
+                        && self.of.run.checkpoint.moment.is_series()
                         && !self.checkpoints.is_empty()
                         && !self.of.run.checkpoint.restart_check
                         && ends_soon(shepherd).await =>
@@ -223,11 +227,19 @@ impl Session for DmtcpSession<'_> {
                 Err(why) => failed = Err(why.into()),
             }
         }
-        if let Some(deltas) = self.deltas() {
-            deltas.keep(&self.of.run.dir).map_err(RunError::from)?;
-            deltas::clear(&self.of.run.work).map_err(RunError::from)?;
+        // whoever waited for a checkpoint may have had a reason not to any more
+        if let Some(series) = &self.series {
+            series.forget(&self.of).await;
         }
-        failed
+        let dir = self.of.run.dir.clone();
+        let kept = self.on_deltas(move |deltas| deltas.finish(&dir)).await;
+        failed.and(kept.map_err(Halt::from))
+    }
+
+    async fn settle(&self) {
+        if let Some(deltas) = self.deltas() {
+            drop(deltas.lock().await);
+        }
     }
 
     async fn evaluate(
@@ -235,11 +247,12 @@ impl Session for DmtcpSession<'_> {
         reporter: &AttemptReporter,
         stop: &Arc<AtomicBool>,
     ) -> Result<(), Halt> {
-        let ways = self.deltas().map_or(0, Deltas::ways);
-        for way in 0..ways {
-            if let Some(deltas) = self.deltas() {
-                reporter.stage(&deltas.title(way));
-            }
+        let titles = match self.deltas() {
+            Some(deltas) => deltas.lock().await.titles(),
+            None => Vec::new(),
+        };
+        for (way, title) in titles.iter().enumerate() {
+            reporter.stage(title);
             let stop = stop.clone();
             self.on_deltas(move |deltas| deltas.evaluate(way, &stop))
                 .await?;
@@ -303,7 +316,7 @@ impl Session for DmtcpSession<'_> {
 
     fn start_failure(&self) -> String {
         let message = text(&self.of.run.dir.join("coordinator.out"));
-        format!("DMTCP's coordinator did not start: {}", own_words(&message))
+        format!("DMTCP did not start: {}", own_words(&message))
     }
 
     fn keep_logs(&self) {
