@@ -166,7 +166,14 @@ fn a_campaign_with_a_series_is_answered_by_zone() {
     );
     // where none are worth their time, there are no two of them
     let mut seldom = vec!["--delta", "--from", campaign.as_str()];
-    seldom.extend(["--app-time", "1h", "--mtbf", "100000h", "--bandwidth", "1MiB"]);
+    seldom.extend([
+        "--app-time",
+        "1h",
+        "--mtbf",
+        "100000h",
+        "--bandwidth",
+        "1MiB",
+    ]);
     let seldom = predict(dir.path(), &seldom);
     let seldom = String::from_utf8_lossy(&seldom.stdout).into_owned();
     assert!(
