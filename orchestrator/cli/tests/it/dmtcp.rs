@@ -573,7 +573,7 @@ fn a_program_is_restarted_from_what_was_restored_from_its_deltas() {
         assert!(deltas[1] < full[1] * 0.7, "{deltas:?} {full:?}");
         assert!(full[0] < restarted[0], "{full:?} of {restarted:?}");
         // what is left: the kept series alone, whose last state has as many bytes as were restarted from
-        let kept = c.dir().join("runs").join(&run).join("deltas");
+        let kept = c.run_dir(&run).join("deltas");
         let series = cvc_delta::Series::open(&kept).expect("the series");
         assert_eq!(series.states().len(), 3);
         let last = series.states()[2].content_bytes as f64;
@@ -615,7 +615,7 @@ fn a_series_that_is_not_compared_takes_its_checkpoints_and_reads_none() {
             [3.0]
         );
         stored.push(value(&records, "series_file_bytes", &[]).len());
-        assert!(!c.dir().join("runs").join(&run).join("deltas").exists());
+        assert!(!c.run_dir(&run).join("deltas").exists());
     }
     stored.sort_unstable();
     assert_eq!(stored, [0, 3]);

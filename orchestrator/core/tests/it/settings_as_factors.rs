@@ -143,9 +143,9 @@ fn a_series_is_a_moment_and_needs_dmtcp_and_one_place_for_its_images() {
     assert!(moments.contains(&Some(every.clone())), "{moments:?}");
     assert_eq!(every.to_string(), "every 60 s, 8 times");
     assert_eq!("every 60 s, 8 times".parse(), Ok(every));
-    let under_checkpoint = plan(&format!(
-        "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\ncheckpointer = ['dmtcp', 'application', 'none']\n[checkpoint]\nmoment = {{ count = 3, every_s = 0.5 }}\n"
-    ));
+    let under_checkpoint = plan(
+        "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\ncheckpointer = ['dmtcp', 'application', 'none']\n[checkpoint]\nmoment = { count = 3, every_s = 0.5 }\n",
+    );
     assert_eq!(under_checkpoint.points.len(), 2);
     let reasons: Vec<&str> = under_checkpoint
         .excluded

@@ -386,8 +386,8 @@ fn intervals_of_what_a_codec_leaves_hold_in_simulated_series() {
             hits += usize::from((range.low..=range.high).contains(&0.4));
         }
         let share = hits as f64 / RUNS as f64;
-        println!("{count} deltas: {share}");
-        assert!((0.93..=0.985).contains(&share), "{count}: {share}");
+        // 0.94, 0.93 and 0.94: docs/models.md says so
+        assert!((0.93..=0.95).contains(&share), "{count}: {share}");
     }
 }
 

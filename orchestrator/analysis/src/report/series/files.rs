@@ -1,6 +1,6 @@
 //! Stored files of a series: their sizes, and the times to store and to restore, by method, codec and size of blocks.
 
-use super::over::{BOUNDED, METHODS, OverCheckpoints, by_checkpoint};
+use super::over::{BOUNDED, Lines, METHODS, OverCheckpoints, by_checkpoint};
 use crate::report::{
     format::Style,
     layout::{self, PlannedPlot},
@@ -149,7 +149,7 @@ impl Files {
                 .collect();
             (!later.is_empty()).then(|| later.iter().sum::<f64>() / later.len() as f64)
         };
-        let of_point = |p: &usize| -> (usize, Vec<Vec<Option<f64>>>) {
+        let of_point = |p: &usize| -> (usize, Lines) {
             let point = data.points[*p].id.as_str();
             let of_codec = |codec: &&str| {
                 let of = methods.iter().map(|(method, _)| Way {
@@ -162,7 +162,7 @@ impl Files {
             };
             (*p, codecs.iter().map(of_codec).collect())
         };
-        let all: Vec<(usize, Vec<Vec<Option<f64>>>)> = points.iter().map(of_point).collect();
+        let all: Vec<(usize, Lines)> = points.iter().map(of_point).collect();
         let values = all.iter().flat_map(|(_, of)| of.iter().flatten());
         let style = Style::for_values(values.copied().flatten().collect(), Some("bytes"));
         let bars = |values: Vec<Option<f64>>| -> Vec<Option<Whisker>> {
@@ -170,7 +170,7 @@ impl Files {
             shown.map(|v| v.map(|v| (v, v, v))).collect()
         };
         let varying = data.varying();
-        let panel = |(scale, (p, of)): (usize, (usize, Vec<Vec<Option<f64>>>))| Panel {
+        let panel = |(scale, (p, of)): (usize, (usize, Lines))| Panel {
             title: data.label(p, &varying),
             x: Categories {
                 title: "method".to_owned(),

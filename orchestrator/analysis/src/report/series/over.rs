@@ -29,6 +29,9 @@ pub(super) fn by_checkpoint(first: u32, found: &[(u32, f64)]) -> Vec<Option<f64>
         .collect()
 }
 
+/// Values by line, then along the axis; a gap has none.
+pub(super) type Lines = Vec<Vec<Option<f64>>>;
+
 /// What is drawn over the numbers of checkpoints.
 pub(super) struct OverCheckpoints<'a> {
     pub(super) id: String,
@@ -42,7 +45,7 @@ pub(super) struct OverCheckpoints<'a> {
     /// Whether values are pieces of a whole, instead of lines.
     pub(super) is_stacked: bool,
     /// For each point and name of the legend the values by checkpoint.
-    pub(super) points: Vec<(usize, Vec<Vec<Option<f64>>>)>,
+    pub(super) points: Vec<(usize, Lines)>,
 }
 
 impl OverCheckpoints<'_> {
@@ -60,7 +63,7 @@ impl OverCheckpoints<'_> {
         let all = points.iter().flat_map(|(_, of)| of.iter().flatten());
         let style = Style::for_values(all.copied().flatten().collect(), Some(unit));
         let varying = data.varying();
-        let panel = |(scale, (p, of)): (usize, (usize, Vec<Vec<Option<f64>>>))| {
+        let panel = |(scale, (p, of)): (usize, (usize, Lines))| {
             let count = of.iter().map(Vec::len).max().unwrap_or(0);
             let every = count.div_ceil(MOST_TICKS).max(1);
             let tick = |i: usize| {
