@@ -10,7 +10,7 @@ const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil ker
     [program]\nnames = [\"kernel-stencil\"]\ninstall = \"part of cvc\"\n\
     [command]\nargs = [\"--size\", \"32\", \"--steps\", \"60\", \"--work\", \"{{w.work}}\", \"--ckpt-every\", \"0\"]\n\
     env = { OMPI_MCA_mpi_yield_when_idle = \"1\", MPIR_CVAR_POLLS_BEFORE_YIELD = \"1\" }\n\
-    [workloads.short]\nvars = { work = 120 }\n[workloads.long]\nvars = { work = 4000 }\n\
+    [workloads.short]\nvars = { work = 120 }\n[workloads.middle]\nvars = { work = 900 }\n[workloads.long]\nvars = { work = 4000 }\n\
     [success]\npattern = '^Verification = SUCCESSFUL'\nforbid = '^Verification = FAILED'\n[progress]\nstep = '^Time step (\\d+)'\n";
 
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
@@ -208,9 +208,9 @@ fn a_series_on_storage_of_each_node_is_that_on_shared_storage() {
         &ssh_site_with(4, AREAS, &dmtcp("lab")),
         lab(),
         "series",
-        "class = \"long\"\nmapping = \"2Nx2P\"\nmpi = \"openmpi\"\nstorage = [\"local\", \"shared\"]",
+        "class = \"middle\"\nmapping = \"2Nx2P\"\nmpi = \"openmpi\"\nstorage = [\"local\", \"shared\"]",
         "repeats = 1",
-        "moment = { every_s = 1, count = 3 }",
+        "moment = { every_s = 0.5, count = 3 }",
     );
     let output = on.run();
     eprintln!("{}\n{}", output.stdout, output.stderr);
