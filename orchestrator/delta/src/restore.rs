@@ -42,6 +42,8 @@ pub struct Chain {
 /// Unpacked packets, by file of the chain and number.
 #[derive(Debug, Default)]
 struct Packets {
+    /// What is kept at most, bytes: the same for all of a chain.
+    most_bytes: u64,
     kept: HashMap<(usize, usize), (u64, Vec<u8>)>,
     bytes: u64,
     clock: u64,
@@ -175,10 +177,11 @@ impl Chain {
                 .map(|image| base.and_then(|base| base.names.get(&image.name).copied()));
             files[at].in_base = in_base.collect();
         }
-        Ok(Self {
-            files,
-            packets: Packets::default(),
-        })
+        let packets = Packets {
+            most_bytes: packets_at_most(&files),
+            ..Packets::default()
+        };
+        Ok(Self { files, packets })
     }
 
     /// What the state is.
@@ -267,7 +270,7 @@ impl Chain {
         to: &mut dyn FnMut(&[u8]) -> Result<(), DeltaError>,
     ) -> Result<Hash, DeltaError> {
         let Self { files, packets } = self;
-        let most = packets_at_most(files);
+        let most = packets.most_bytes;
         let file = &files[0].file;
         let size = file.summary().block_bytes;
         let layout = file.layout(image);
@@ -525,7 +528,7 @@ impl Packets {
                 }
             }
         }
-        self.make_room(bytes, packets_at_most(files));
+        self.make_room(bytes);
         let unpacked: Vec<Result<Vec<u8>, DeltaError>> = missing
             .par_iter()
             .map(|(at, packet)| files[*at].file.packet(*packet))
@@ -539,8 +542,8 @@ impl Packets {
     }
 
     /// Removes those that were used longest ago, but none that was asked for last.
-    fn make_room(&mut self, bytes: u64, most: u64) {
-        if self.bytes.saturating_add(bytes) <= most {
+    fn make_room(&mut self, bytes: u64) {
+        if self.bytes.saturating_add(bytes) <= self.most_bytes {
             return;
         }
         let mut old: Vec<(u64, (usize, usize))> = self
@@ -551,7 +554,7 @@ impl Packets {
             .collect();
         old.sort_unstable();
         for (_, key) in old {
-            if self.bytes.saturating_add(bytes) <= most {
+            if self.bytes.saturating_add(bytes) <= self.most_bytes {
                 return;
             }
             if let Some((_, packet)) = self.kept.remove(&key) {
