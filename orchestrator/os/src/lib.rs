@@ -4,6 +4,7 @@ pub mod atomic_file;
 pub mod disk;
 pub mod measuring;
 pub mod proc;
+pub mod space;
 pub mod tree;
 
 /// Name of this machine; `None` if it has none that is text.

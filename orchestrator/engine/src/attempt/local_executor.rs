@@ -493,6 +493,5 @@ pub fn free_bytes(directory: &Utf8Path) -> Option<u64> {
     let absolute =
         Utf8PathBuf::from_path_buf(std::path::absolute(directory.as_std_path()).ok()?).ok()?;
     let existing = absolute.ancestors().find(|d| d.exists())?;
-    let stat = nix::sys::statvfs::statvfs(existing.as_std_path()).ok()?;
-    Some(stat.blocks_available() * stat.fragment_size())
+    cvc_os::space::free_bytes(existing.as_std_path()).ok()
 }

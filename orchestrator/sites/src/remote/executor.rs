@@ -26,7 +26,6 @@ use cvc_engine::{
     host::{HostError, THIS_MACHINE},
 };
 use cvc_journal::Event;
-use nix::sys::statvfs::statvfs;
 use std::{io, sync::Arc, time::Duration};
 
 /// Maximum number of further attempts to fetch a directory, and the delays between them.
@@ -63,9 +62,7 @@ fn fetch_limit(planned_bytes: Option<u64>) -> u64 {
 
 /// Bytes that are free where a directory is; none if that cannot be said.
 fn free_bytes(dir: &Utf8Path) -> u64 {
-    statvfs(dir.as_std_path()).map_or(0, |s| {
-        s.blocks_available().saturating_mul(s.fragment_size())
-    })
+    cvc_os::space::free_bytes(dir.as_std_path()).unwrap_or(0)
 }
 
 /// Waits until notably more than this is free.

@@ -4,7 +4,7 @@ use super::{ATTEMPTS, SshHost, remote};
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use cvc_core::log::{Ended, command_event};
 use cvc_engine::host::{Host, HostError, THIS_MACHINE, bounded};
-use nix::sys::statvfs::statvfs;
+use cvc_os::space::free_bytes;
 use std::{
     fs::{File, Permissions},
     io::{self, Read},
@@ -328,8 +328,7 @@ impl Read for Counted {
         }
         if self.bytes - self.checked > ROOM_INTERVAL_BYTES {
             self.checked = self.bytes;
-            let free = statvfs(self.place.as_std_path())
-                .map_or(u64::MAX, |s| s.blocks_available() * s.fragment_size());
+            let free = free_bytes(self.place.as_std_path()).unwrap_or(u64::MAX);
             if free < MIN_ROOM_BYTES {
                 let problem = format!("only {} MiB are left on its disk", free >> 20);
                 return Err(io::Error::new(io::ErrorKind::StorageFull, problem));

@@ -15,8 +15,8 @@ use cvc_delta::{
     BlockSize, Codec, DeltaError, DeltaErrorKind, Series, SeriesOptions, Source as State,
     require_same,
 };
+use cvc_os::space::free_bytes;
 use cvc_probe::sentinel::SavedFiles;
-use nix::sys::statvfs::statvfs;
 use parking_lot::Mutex;
 use std::{
     fs, io,
@@ -425,9 +425,7 @@ fn make_dir(dir: &Utf8Path) -> Result<(), DeltaError> {
 
 /// Refuses to write so many bytes where there is no room for them: the program writes there too.
 fn require_room(dir: &Utf8Path, bytes: u64) -> Result<(), DeltaError> {
-    let stat =
-        statvfs(dir.as_std_path()).map_err(|e| io_error(dir, "see the space of", e.into()))?;
-    let free = stat.blocks_available().saturating_mul(stat.fragment_size());
+    let free = free_bytes(dir.as_std_path()).map_err(|e| io_error(dir, "see the space of", e))?;
     if free >= bytes {
         return Ok(());
     }
