@@ -1,14 +1,10 @@
 //! When checkpoints are asked for: once the program computes, at moments of the campaign, told by the clock or by the steps in its output.
 
-use crate::run::{RunContext, RunFailure, Shepherd};
-use camino::Utf8PathBuf;
+use crate::run::{GrowingFile, RunContext, RunFailure, Shepherd};
 use cvc_core::outcome::Cause;
 use cvc_core::point::Moment;
 use regex::Regex;
-use std::{
-    io::{Read, Seek, SeekFrom},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// Delay between looks at what the program has printed.
 const TICK: Duration = Duration::from_millis(25);
@@ -126,12 +122,11 @@ pub(super) fn no_checkpoint(detail: impl Into<String>) -> RunFailure {
     RunFailure::new(Cause::Checkpoint, detail)
 }
 
-/// The program's output as it grows: only what is new is read.
+/// The program's output as it grows.
 struct Output {
-    path: Utf8PathBuf,
+    file: GrowingFile,
     step: Option<Regex>,
     limit: Duration,
-    offset: u64,
     /// The beginning of the last line.
     line: Vec<u8>,
     last_step: Option<u64>,
@@ -147,10 +142,9 @@ impl Output {
             .map(|p| Regex::new(&format!("(?m){}", p.step)))
             .transpose();
         Ok(Self {
-            path: run.dir.join("stdout"),
+            file: GrowingFile::new(run.dir.join("stdout")),
             step: step.map_err(|e| no_checkpoint(format!("progress.step: {e}")))?,
             limit: Duration::from_secs_f64(run.timeout_s),
-            offset: 0,
             line: Vec::new(),
             last_step: None,
             spoke: false,
@@ -159,16 +153,10 @@ impl Output {
 
     /// Reads what is new. An incomplete line is checked too, and again when it is longer.
     fn read_new(&mut self) {
-        let mut new = Vec::new();
-        let read = std::fs::File::open(&self.path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(self.offset))?;
-            // a program that floods its output is read in pieces
-            file.take(4 << 20).read_to_end(&mut new)
-        });
         // the file appears when the program is started
-        let Ok(count) = read else { return };
-        self.offset += count as u64;
-        self.line.extend_from_slice(&new);
+        if self.file.read_new(&mut self.line).is_none() {
+            return;
+        }
         // a progress bar ends its lines with carriage returns
         let text = String::from_utf8_lossy(&self.line).replace('\r', "\n");
         self.spoke |= !text.trim().is_empty();
@@ -240,10 +228,9 @@ mod tests {
     /// A reader of a file that a program writes.
     fn output(path: &camino::Utf8Path, step: &str) -> Output {
         Output {
-            path: path.to_owned(),
+            file: GrowingFile::new(path.to_owned()),
             step: Some(Regex::new(&format!("(?m){step}")).expect("a pattern")),
             limit: Duration::from_secs(1),
-            offset: 0,
             line: Vec::new(),
             last_step: None,
             spoke: false,

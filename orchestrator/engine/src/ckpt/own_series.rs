@@ -2,7 +2,7 @@
 //! overwrites them.
 
 use super::series::{self, Measured};
-use crate::run::{Findings, RunContext, RunError, compile, files, patterns};
+use crate::run::{Findings, GrowingFile, RunContext, RunError, compile, files, patterns};
 use camino::Utf8PathBuf;
 use cvc_core::units::counted;
 use cvc_delta::{
@@ -12,7 +12,6 @@ use cvc_probe::sentinel::FileFound;
 use regex::Regex;
 use std::{
     collections::BTreeMap,
-    io::{Read, Seek, SeekFrom},
     os::unix::fs::PermissionsExt,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -298,12 +297,11 @@ fn state(found: &[FileFound]) -> State {
     }
 }
 
-/// What a program says of checkpoints that it has written, as its output grows: only what is new is read.
+/// What a program says of checkpoints that it has written, as its output grows.
 #[derive(Debug)]
 struct Told {
-    path: Utf8PathBuf,
+    output: GrowingFile,
     pattern: Regex,
-    offset: u64,
     /// The beginning of the last line.
     line: Vec<u8>,
     /// Matches so far.
@@ -315,9 +313,8 @@ struct Told {
 impl Told {
     fn new(path: Utf8PathBuf, pattern: Regex) -> Self {
         Self {
-            path,
+            output: GrowingFile::new(path),
             pattern,
-            offset: 0,
             line: Vec::new(),
             count: 0,
             at_ns: i64::MAX,
@@ -332,21 +329,14 @@ impl Told {
 
     /// Reads what is new; whether there was anything.
     fn read(&mut self) -> bool {
-        let mut new = Vec::new();
-        let read = std::fs::File::open(&self.path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(self.offset))?;
-            // a program that floods its output is read in pieces
-            file.take(4 << 20).read_to_end(&mut new)
-        });
-        self.offset += read.unwrap_or(0) as u64;
-        self.line.extend_from_slice(&new);
+        let new = self.output.read_new(&mut self.line).unwrap_or(0);
         let whole = self.line.iter().rposition(|b| *b == b'\n');
         if let Some(end) = whole {
             self.take(end + 1);
         }
         let excess = self.line.len().saturating_sub(MAX_LINE_BYTES);
         self.line.drain(..excess);
-        !new.is_empty()
+        new > 0
     }
 
     /// Reads all that a program that has ended told; its last line may have no end.

@@ -37,4 +37,4 @@ pub(crate) use run_dirs::{
     DESCRIPTION, RANKS, SESSION, SHEPHERD, begun_tmp_dir, check_area, marker, new_tmp_dir, work_dir,
 };
 pub(crate) use script_exit::ScriptFailure;
-pub(crate) use texts::{compile, own_words, text, text_until, was_started};
+pub(crate) use texts::{GrowingFile, compile, own_words, text, text_until, was_started};

@@ -1,9 +1,10 @@
 //! Reads what runs leave on this machine as text.
 
 use super::error::RunError;
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::app::descriptor::Descriptor;
 use regex::Regex;
+use std::io::{Read, Seek, SeekFrom};
 
 /// Maximum number of bytes of a program's output that are searched.
 const MAX_OUTPUT: u64 = 64 << 20;
@@ -15,7 +16,6 @@ pub(crate) fn text(path: &Utf8Path) -> String {
 
 /// The beginning of a file of the run as text, up to this offset in bytes; at most the last 64 MiB of it.
 pub(crate) fn text_until(path: &Utf8Path, end: u64) -> String {
-    use std::io::{Read, Seek, SeekFrom};
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = std::fs::File::open(path)?;
         let begin = file.metadata()?.len().min(end).saturating_sub(MAX_OUTPUT);
@@ -27,6 +27,43 @@ pub(crate) fn text_until(path: &Utf8Path, end: u64) -> String {
     read()
         .map(|b| String::from_utf8_lossy(&b).into_owned())
         .unwrap_or_default()
+}
+
+/// Bytes that are read at once of a file as it grows: a program that floods its output is read in pieces.
+const PIECE: u64 = 4 << 20;
+
+/// A file of the run as it grows: only what is new is read.
+#[derive(Debug)]
+pub(crate) struct GrowingFile {
+    path: Utf8PathBuf,
+    offset: u64,
+}
+
+impl GrowingFile {
+    /// Nothing of it is read yet. It may appear later.
+    pub fn new(path: Utf8PathBuf) -> Self {
+        Self { path, offset: 0 }
+    }
+
+    /// Appends what is new, 4 MiB at most. Returns the number of bytes; none where nothing can be read.
+    pub fn read_new(&mut self, to: &mut Vec<u8>) -> Option<usize> {
+        let before = to.len();
+        let read = std::fs::File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.offset))?;
+            file.take(PIECE).read_to_end(to)
+        });
+        match read {
+            Ok(count) => {
+                self.offset += count as u64;
+                Some(count)
+            }
+            Err(_) => {
+                // it is read again
+                to.truncate(before);
+                None
+            }
+        }
+    }
 }
 
 /// What launchers say of a program that ended badly, whatever the program said before: the beginnings of such lines.

@@ -5,13 +5,10 @@ use super::{
     dmtcp_run::DmtcpRun,
     install::{Status, failed_assertion},
 };
-use crate::run::{RunFailure, own_words, text};
+use crate::run::{GrowingFile, RunFailure, own_words, text};
 use camino::Utf8PathBuf;
 use cvc_core::outcome::Cause;
-use std::{
-    io::{Read, Seek, SeekFrom},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// Shortest and longest delay between looks, each of which starts a program on the machine that is measured.
 const TICK: Duration = Duration::from_secs(2);
@@ -20,8 +17,6 @@ const LONGEST: Duration = Duration::from_secs(30);
 const PART: u32 = 50;
 /// Time that is left to what may still end by itself, such as the launcher of a rank that is gone.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// Bytes that are read of the errors in one look.
-const PIECE: u64 = 4 << 20;
 /// Bytes of the errors that are kept for the next look, in which a line may go on.
 const KEPT: usize = 16 << 10;
 
@@ -69,10 +64,9 @@ fn error_files(of: &DmtcpRun<'_>) -> Vec<Utf8PathBuf> {
         .collect()
 }
 
-/// The errors of a restart as they grow: only what is new is read.
+/// The errors of a restart as they grow.
 struct Errors {
-    path: Utf8PathBuf,
-    offset: u64,
+    file: GrowingFile,
     /// The end of what was read.
     end: Vec<u8>,
 }
@@ -80,20 +74,15 @@ struct Errors {
 impl Errors {
     fn new(path: Utf8PathBuf) -> Self {
         Self {
-            path,
-            offset: 0,
+            file: GrowingFile::new(path),
             end: Vec::new(),
         }
     }
 
     /// Returns the assertion that failed by what is new.
     fn read_new(&mut self) -> Option<String> {
-        let read = std::fs::File::open(&self.path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(self.offset))?;
-            file.take(PIECE).read_to_end(&mut self.end)
-        });
         // the file appears when the restart is started
-        self.offset += read.ok()? as u64;
+        self.file.read_new(&mut self.end)?;
         // what follows the last end of a line is not all of a line yet
         let whole = self
             .end
