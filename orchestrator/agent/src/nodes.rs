@@ -43,7 +43,7 @@ pub(super) struct NodeAccess {
 
 /// ssh's options for long connections between this machine and a node.
 fn ssh(host: &HostEntry, lost_after_s: f64) -> Vec<String> {
-    // heartbeats notice silence: this only ends what would stay forever
+    // heartbeats notice silence, and a busy node is silent for long: this only ends what would stay forever
     let interval = (lost_after_s / 3.0).ceil().max(1.0);
     let mut argv: Vec<String> = [
         "ssh",
@@ -58,7 +58,7 @@ fn ssh(host: &HostEntry, lost_after_s: f64) -> Vec<String> {
     argv.extend([
         format!("ServerAliveInterval={interval}"),
         "-o".into(),
-        "ServerAliveCountMax=3".into(),
+        "ServerAliveCountMax=24".into(),
     ]);
     if let Some(user) = &host.user {
         argv.extend(["-l".into(), user.clone()]);

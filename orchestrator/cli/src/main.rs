@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(usage) => return show_usage(&usage),
     };
+    cvc_core::environment::leave_job();
     cvc_core::log::start(arguments.log.into());
     internal_error::tell_panics();
     let code = match internal_error::guard(|| command::dispatch(arguments)) {

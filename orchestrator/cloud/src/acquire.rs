@@ -38,10 +38,6 @@ impl Fleet {
         self.prepared
             .get_or_try_init(|| async {
                 let able = offer.types.iter().all(|t| t.cluster_placement);
-                if let Some(unable) = offer.types.iter().find(|t| !t.cluster_placement && self.request.instances.placement_group == Some(true)) {
-                    let message = format!("{} cannot be in a cluster placement group; remove it, or `placement_group = true`", unable.name);
-                    return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), message)));
-                }
                 let near = self.request.instances.placement_group.unwrap_or(self.request.instances.nodes > 1) && able;
                 let allow_from = match (&self.request.instances.allow_from, &offer.caller) {
                     (Some(from), _) | (None, Some(from)) => from.clone(),
@@ -97,7 +93,12 @@ impl Fleet {
         self.ask_prices(&types).await;
         let prepared = self.prepared(offer).await?;
         let mut last = None;
+        // types and markets whose limit is reached, which is one for all zones of the region
+        let mut exhausted: Vec<(&str, bool)> = Vec::new();
         for (facts, spot, zone) in &tries {
+            if exhausted.contains(&(facts.name.as_str(), *spot)) {
+                continue;
+            }
             if *stop_signal.borrow() > StopRequest::GoOn {
                 return Ok(false);
             }
@@ -122,6 +123,9 @@ impl Fleet {
                 Err(CampaignError::Provider { error, .. })
                     if error.elsewhere() || error.kind == ErrorKind::Quota =>
                 {
+                    if error.kind == ErrorKind::Quota {
+                        exhausted.push((&facts.name, *spot));
+                    }
                     self.reporter.note(format!("{}: {error}", self.name));
                     self.write(Event::LeaseReleased {
                         lease: lease.into(),

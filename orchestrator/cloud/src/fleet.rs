@@ -280,6 +280,7 @@ impl Fleet {
             user: Some(self.user()),
             port: None,
             identity_file: Some(self.place.key().into_string()),
+            ssh_options: Vec::new(),
         }
     }
 

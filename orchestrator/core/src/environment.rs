@@ -1,6 +1,25 @@
 //! Environment variables that other programs must not get.
 
-use std::ffi::OsString;
+use std::{
+    ffi::OsString,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// Whether this process must not act as part of the Slurm job that it was started in.
+static OUTSIDE_OF_JOB: AtomicBool = AtomicBool::new(false);
+
+/// Withholds the variables of the Slurm job in which this process runs, if it runs in one, from all programs that it starts: `sbatch` would
+/// prefer them to a script's own options, and `mpirun` would launch on the job's nodes. For the controller; an agent is part of its job.
+pub fn leave_job() {
+    let in_job = std::env::var_os("SLURM_JOB_ID").is_some();
+    OUTSIDE_OF_JOB.store(in_job, Ordering::Relaxed);
+}
+
+fn is_of_job(name: &str) -> bool {
+    const PREFIXES: [&str; 6] = ["SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "PMI_", "PMIX_"];
+    // where Slurm's configuration is belongs to the machine, not to the job
+    name != "SLURM_CONF" && PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
 
 /// What names of variables with secrets contain.
 const PARTS: [&str; 7] = [
@@ -21,21 +40,37 @@ pub fn may_hold_secret(name: &str) -> bool {
     name.starts_with("AWS_") || is_key || PARTS.iter().any(|part| name.contains(part))
 }
 
-/// Names of the variables of this process that programs must not get which it starts: those that may hold a secret. Files are left, as in
-/// `ANSIBLE_VAULT_PASSWORD_FILE`: who may read one can do so anyway; but of a cloud nothing is.
-pub fn secret_variables() -> impl Iterator<Item = OsString> {
+/// Names of the variables of this process that programs which it starts must not get: those that may hold a secret, and after [`leave_job`]
+/// those of its Slurm job. Files are left, as in `ANSIBLE_VAULT_PASSWORD_FILE`: who may read one can do so anyway; but of a cloud nothing is.
+pub fn withheld_variables() -> impl Iterator<Item = OsString> {
     std::env::vars_os()
         .map(|(name, _)| name)
-        .filter(|name| is_kept_back(&name.to_string_lossy()))
+        .filter(|name| is_withheld(&name.to_string_lossy()))
 }
 
-fn is_kept_back(name: &str) -> bool {
+/// Whether programs that this process starts must not get a variable of this name.
+pub fn is_withheld(name: &str) -> bool {
+    holds_secret(name) || OUTSIDE_OF_JOB.load(Ordering::Relaxed) && is_of_job(name)
+}
+
+fn holds_secret(name: &str) -> bool {
     may_hold_secret(name) && (name.starts_with("AWS_") || !name.ends_with("_FILE"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_kept_back;
+    use super::{holds_secret, is_of_job};
+
+    #[test]
+    fn variables_of_jobs_are_known_by_their_names() {
+        let of_job = ["SLURM_JOB_ID", "SBATCH_PARTITION", "PMIX_RANK"];
+        assert!(of_job.iter().all(|name| is_of_job(name)));
+        assert!(
+            !["SLURM", "PATH", "OMPI_MCA_btl"]
+                .iter()
+                .any(|name| is_of_job(name))
+        );
+    }
 
     #[test]
     fn names_tell_which_variables_hold_secrets() {
@@ -56,7 +91,7 @@ mod tests {
             "SSH_AUTH_SOCK",
             "KEYBOARD",
         ];
-        assert!(secret.iter().all(|name| is_kept_back(name)));
-        assert!(!open.iter().any(|name| is_kept_back(name)));
+        assert!(secret.iter().all(|name| holds_secret(name)));
+        assert!(!open.iter().any(|name| holds_secret(name)));
     }
 }

@@ -24,6 +24,9 @@ pub struct HostEntry {
     /// File with the private key; as written.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub identity_file: Option<String>,
+    /// Further options of ssh from an inventory, `Key=Value` each, such as `ProxyJump=gate`.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub ssh_options: Vec<String>,
 }
 
 impl HostEntry {
@@ -36,6 +39,7 @@ impl HostEntry {
             user: None,
             port: None,
             identity_file: None,
+            ssh_options: Vec::new(),
         }
     }
 

@@ -207,11 +207,10 @@ fn kind(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Error
         | "AccessDenied"
         | "AccessDeniedException"
         | "NotAuthorized"
-        | "OperationNotPermitted"
-        | "OptInRequired"
-        | "SubscriptionRequiredException"
-        | "PendingVerification"
-        | "Blocked" => ErrorKind::Denied,
+        | "OperationNotPermitted" => ErrorKind::Denied,
+        "OptInRequired" | "SubscriptionRequiredException" | "PendingVerification" | "Blocked" => {
+            ErrorKind::Account
+        }
         "Unavailable"
         | "ServiceUnavailable"
         | "ServiceUnavailableException"

@@ -49,6 +49,12 @@ impl Region {
                     facts.name
                 )));
             }
+            if request.instances.placement_group == Some(true) && !facts.cluster_placement {
+                return Err(refuse(format!(
+                    "{} cannot be in a cluster placement group; remove it, or `placement_group = true`",
+                    facts.name
+                )));
+            }
             if request.instances.market == Market::Spot && !facts.spot {
                 return Err(refuse(format!(
                     "{} is not available on the spot market",

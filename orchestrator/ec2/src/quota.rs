@@ -109,7 +109,7 @@ impl Region {
         let Some(limit) = limit else { return Ok(None) };
         let used = match self.running_vcpus(what, class, spot).await {
             Ok(used) => used,
-            Err(e) if e.kind == ErrorKind::Denied => return Ok(None),
+            Err(e) if matches!(e.kind, ErrorKind::Denied | ErrorKind::Account) => return Ok(None),
             Err(e) => return Err(e),
         };
         Ok(Some(Quota { limit, used }))

@@ -23,6 +23,8 @@ pub enum ErrorKind {
     Credentials,
     /// The credentials may not do this.
     Denied,
+    /// The account itself may not be used this way, whatever its permissions: new, blocked, or without this service or region.
+    Account,
     /// Too many calls, or a problem in the cloud: it may work later.
     Transient,
     /// It cannot be reached.
@@ -103,6 +105,17 @@ impl ProviderError {
                 "give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or `profile` of the site; then repeat the command (`cvc run` continues where it was)"
             }
             ErrorKind::Denied => "docs/ec2-permissions.md lists the permissions that cvc needs",
+            ErrorKind::Account => match self.code.as_deref().unwrap_or_default() {
+                "PendingVerification" => {
+                    "the account is new and its use of this region is being verified, which takes minutes to hours; nothing is wrong with permissions: wait, then repeat the command, or ask the cloud's support"
+                }
+                "Blocked" => {
+                    "the cloud has blocked the account; nothing is wrong with permissions: see its messages to the account's owner, and ask its support"
+                }
+                _ => {
+                    "the account has not enabled this service, region or image; nothing is wrong with permissions: enable the region in the console under Account, accept the terms of an image from the Marketplace, or complete the account's registration"
+                }
+            },
             ErrorKind::Transient | ErrorKind::Unreachable => {
                 "try again; the journal has what was done, and `cvc run` continues from there"
             }
@@ -113,5 +126,27 @@ impl ProviderError {
             | ErrorKind::Other => return None,
         };
         Some(text.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_that_may_not_be_used_is_no_matter_of_permissions() {
+        for (code, words) in [
+            ("PendingVerification", "wait"),
+            ("Blocked", "support"),
+            ("OptInRequired", "enable the region"),
+        ] {
+            let mut error = ProviderError::before(ErrorKind::Account, "launching", "r", "no");
+            error.code = Some(code.into());
+            let hint = error.hint().expect("a hint");
+            assert!(
+                hint.contains(words) && !hint.contains("docs/ec2-permissions"),
+                "{hint}"
+            );
+        }
     }
 }

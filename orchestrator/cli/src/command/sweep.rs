@@ -150,6 +150,7 @@ fn hint(error: &ProviderError) -> Option<String> {
             Some("give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or --profile".into())
         }
         ErrorKind::Transient | ErrorKind::Unreachable => Some("`cvc sweep` again later".into()),
+        ErrorKind::Account => error.hint(),
         _ => None,
     }
 }

@@ -272,6 +272,7 @@ fn host(
             user: table.user.clone(),
             port: table.port,
             identity_file: table.identity_file.clone(),
+            ssh_options: Vec::new(),
         },
     };
     entry_names(check, &entry, || place(&[]));
@@ -302,6 +303,11 @@ fn entry_names(check: &mut Checker<'_>, entry: &HostEntry, place: impl Fn() -> O
     }
     if let Some(file) = &entry.identity_file {
         path_text(check, file, place());
+    }
+    for option in &entry.ssh_options {
+        if let Err(problem) = inventory::checked_ssh_option(option) {
+            check.fail(place(), problem, "remove it from the inventory");
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Groups, their hosts and variables, and the merged variables of a host.
 
-use super::error::{Complaint, InventoryError, complain};
+use super::{
+    error::{Complaint, InventoryError, complain},
+    ssh_args,
+};
 use crate::hosts::HostEntry;
 use indexmap::{IndexMap, IndexSet};
 use std::path::Path;
@@ -246,7 +249,41 @@ fn entry(name: &str, line: usize, vars: &Vars) -> Result<HostEntry, Complaint> {
         }
         entry.identity_file = Some(file);
     }
+    connection(vars)?;
+    for key in [
+        "ansible_ssh_args",
+        "ansible_ssh_common_args",
+        "ansible_ssh_extra_args",
+    ] {
+        if let Some((text, line)) = vars.get(key) {
+            match ssh_args::read(text) {
+                Ok(options) => entry.ssh_options.extend(options),
+                Err(problem) => return complain(*line, format!("{key} `{text}`: {problem}")),
+            }
+        }
+    }
     Ok(entry)
+}
+
+/// Whether a host is reached by ssh, as its variable says.
+fn connection(vars: &Vars) -> Result<(), Complaint> {
+    let Some((connection, line)) = vars.get("ansible_connection") else {
+        return Ok(());
+    };
+    let plain = connection.rsplit('.').next().unwrap_or(connection);
+    match plain {
+        "ssh" | "smart" | "paramiko" | "paramiko_ssh" | "libssh" => Ok(()),
+        "local" => complain(
+            *line,
+            "ansible_connection `local`: the host is this machine, which is not reached by ssh; use a group without it, or a site of kind `local`",
+        ),
+        _ => complain(
+            *line,
+            format!(
+                "ansible_connection `{connection}`: cvc reaches hosts by ssh alone; use a group without this host"
+            ),
+        ),
+    }
 }
 
 /// The hosts of a group, or what is wrong with the file.

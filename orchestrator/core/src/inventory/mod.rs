@@ -9,8 +9,10 @@ mod ini;
 mod program;
 mod ranges;
 mod read;
+mod ssh_args;
 mod yaml;
 
 pub use error::InventoryError;
 pub use program::{IS_PROGRAM, parse_answer};
 pub use read::{Inventory, InventoryProgram, parse, read};
+pub(crate) use ssh_args::checked as checked_ssh_option;

@@ -4,7 +4,7 @@ use super::{
     error::InventoryError,
     groups::{self, ALL, Groups, UNGROUPED, Vars},
 };
-use crate::{environment::secret_variables, hosts::HostEntry};
+use crate::{environment::withheld_variables, hosts::HostEntry};
 use camino::Utf8PathBuf;
 use serde_json::Value;
 use std::{
@@ -77,7 +77,7 @@ pub(super) fn list(
     };
     let mut command = Command::new(program);
     // what the inventory starts is the work of whoever wrote it
-    for name in secret_variables() {
+    for name in withheld_variables() {
         command.env_remove(name);
     }
     let out = ask(command.arg("-i").arg(path).arg("--list"))

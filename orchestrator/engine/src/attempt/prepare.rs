@@ -19,7 +19,7 @@ use crate::{
 };
 use camino::Utf8Path;
 use cvc_core::campaign::{RunSettings, TraceSettings};
-use cvc_core::environment::may_hold_secret;
+use cvc_core::environment::{is_withheld, may_hold_secret};
 use cvc_core::point::TracerKind;
 use cvc_core::store::{CampaignDir, StoreError, remove_all};
 use cvc_probe::sentinel::{InstanceFacts, Request};
@@ -98,8 +98,10 @@ pub(super) fn prepare(
 /// The variables of a Slurm job that its steps need. They are kept with the run, so that none that holds a secret, such as `SLURM_JWT`, is among
 /// them.
 fn of_slurm(vars: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
-    vars.filter(|(name, _)| name.starts_with("SLURM") && !may_hold_secret(name))
-        .collect()
+    vars.filter(|(name, _)| {
+        name.starts_with("SLURM") && !may_hold_secret(name) && !is_withheld(name)
+    })
+    .collect()
 }
 
 /// Replaces what an earlier attempt left by new, empty directories.

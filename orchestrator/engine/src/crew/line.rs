@@ -148,6 +148,10 @@ fn duration(seconds: f64) -> Duration {
     })
 }
 
+/// How many times longer than `lost_after_s` a silent node may be busy while new connections to it answer. Its sentinel waits as long for its
+/// agent.
+pub(super) const BUSY_FACTOR: f64 = 8.0;
+
 impl Line {
     /// Starts a sentinel and waits for its hello. Its loss is reported to `lost`.
     pub async fn open(
@@ -156,91 +160,13 @@ impl Line {
         settings: Settings,
         lost: Arc<watch::Sender<BTreeMap<String, String>>>,
     ) -> Result<Self, NotStarted> {
-        let heard = Arc::new(StderrTail::default());
-        let fail = |problem: String| NotStarted {
-            host: host.to_owned(),
-            argv: argv.to_vec(),
-            problem,
-            message: heard.text(),
-        };
-        let (program, args) = argv.split_first().ok_or_else(|| {
-            fail("internal error (please report): no command to start its sentinel".into())
-        })?;
-        let mut child = tool(program)
-            .args(args)
-            // an agent that is a part of a run itself must not pass the run's mark on to what ends runs
-            .env_remove(cvc_os::proc::MARK)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // a Ctrl-C of the terminal is for the controller
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|e| fail(format!("cannot start {program}: {e}")))?;
-        let (Some(mut stdin), Some(stdout), Some(stderr)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
-            return Err(fail("its pipes are missing".into()));
-        };
-        let noise = tokio::spawn(listen(stderr, Arc::clone(&heard)));
-        let terms = AgentHello {
-            beat_s: settings.beat_s,
-            silence_s: Some(settings.lost_after_s),
-        };
-        let mut lines = Lines {
-            stream: BufReader::with_capacity(64 << 10, stdout),
-            begun: Vec::new(),
-        };
-        let greeting = async {
-            let mut hello =
-                serde_json::to_vec(&serde_json::json!({ "hello": terms })).unwrap_or_default();
-            hello.push(b'\n');
-            // one that has ended already says why on standard error
-            let _ = stdin.write_all(&hello).await;
-            let _ = stdin.flush().await;
-            handshake(&mut lines, &heard).await
-        };
-        let (limit, began) = (duration(settings.start_limit_s), Instant::now());
-        let problem = match tokio::time::timeout(limit, greeting).await {
-            Ok(Some(hello)) if hello.protocol == PROTOCOL => {
-                command_event(host, argv, began.elapsed(), Ended::Exit(Some(0), ""));
-                return Ok(Self::keep(
-                    host,
-                    settings,
-                    lost,
-                    Process {
-                        child,
-                        stdin,
-                        lines,
-                        heard,
-                        hello,
-                    },
-                ));
-            }
-            Ok(Some(hello)) => format!(
-                "cvc-node there has version {}, and this is {}",
-                hello.version,
-                env!("CARGO_PKG_VERSION")
-            ),
-            Ok(None) => match tokio::time::timeout(REAP_LIMIT, child.wait()).await {
-                Ok(Ok(status)) => format!("its sentinel ended before its first message ({status})"),
-                Ok(Err(_)) | Err(_) => "its sentinel closed its output".into(),
-            },
-            Err(_) => format!(
-                "its sentinel did not answer within {} s",
-                settings.start_limit_s
-            ),
-        };
-        kill(&mut child).await;
-        // what it said last may still be in the pipe
-        let _ = tokio::time::timeout(Duration::from_millis(200), noise).await;
-        command_event(host, argv, began.elapsed(), Ended::Failed(&problem));
-        Err(fail(problem))
+        let process = greet(host, argv, settings).await?;
+        Ok(Self::keep(host, argv, settings, lost, process))
     }
 
     fn keep(
         host: &str,
+        argv: &[String],
         settings: Settings,
         lost: Arc<watch::Sender<BTreeMap<String, String>>>,
         process: Process,
@@ -265,7 +191,8 @@ impl Line {
             heard,
             pending: Arc::clone(&pending),
             closing: Arc::clone(&closing),
-            lost_after: duration(settings.lost_after_s),
+            argv: argv.to_vec(),
+            settings,
             cuts,
         };
         tokio::spawn(async move {
@@ -395,6 +322,86 @@ struct Process {
     hello: Hello,
 }
 
+/// Starts a sentinel and waits for its hello.
+async fn greet(host: &str, argv: &[String], settings: Settings) -> Result<Process, NotStarted> {
+    let heard = Arc::new(StderrTail::default());
+    let fail = |problem: String| NotStarted {
+        host: host.to_owned(),
+        argv: argv.to_vec(),
+        problem,
+        message: heard.text(),
+    };
+    let (program, args) = argv.split_first().ok_or_else(|| {
+        fail("internal error (please report): no command to start its sentinel".into())
+    })?;
+    let mut child = tool(program)
+        .args(args)
+        // an agent that is a part of a run itself must not pass the run's mark on to what ends runs
+        .env_remove(cvc_os::proc::MARK)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // a Ctrl-C of the terminal is for the controller
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| fail(format!("cannot start {program}: {e}")))?;
+    let (Some(mut stdin), Some(stdout), Some(stderr)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(fail("its pipes are missing".into()));
+    };
+    let noise = tokio::spawn(listen(stderr, Arc::clone(&heard)));
+    let terms = AgentHello {
+        beat_s: settings.beat_s,
+        silence_s: Some(settings.lost_after_s * BUSY_FACTOR),
+    };
+    let mut lines = Lines {
+        stream: BufReader::with_capacity(64 << 10, stdout),
+        begun: Vec::new(),
+    };
+    let greeting = async {
+        let mut hello =
+            serde_json::to_vec(&serde_json::json!({ "hello": terms })).unwrap_or_default();
+        hello.push(b'\n');
+        // one that has ended already says why on standard error
+        let _ = stdin.write_all(&hello).await;
+        let _ = stdin.flush().await;
+        handshake(&mut lines, &heard).await
+    };
+    let (limit, began) = (duration(settings.start_limit_s), Instant::now());
+    let problem = match tokio::time::timeout(limit, greeting).await {
+        Ok(Some(hello)) if hello.protocol == PROTOCOL => {
+            command_event(host, argv, began.elapsed(), Ended::Exit(Some(0), ""));
+            return Ok(Process {
+                child,
+                stdin,
+                lines,
+                heard,
+                hello,
+            });
+        }
+        Ok(Some(hello)) => format!(
+            "cvc-node there has version {}, and this is {}",
+            hello.version,
+            env!("CARGO_PKG_VERSION")
+        ),
+        Ok(None) => match tokio::time::timeout(REAP_LIMIT, child.wait()).await {
+            Ok(Ok(status)) => format!("its sentinel ended before its first message ({status})"),
+            Ok(Err(_)) | Err(_) => "its sentinel closed its output".into(),
+        },
+        Err(_) => format!(
+            "its sentinel did not answer within {} s",
+            settings.start_limit_s
+        ),
+    };
+    kill(&mut child).await;
+    // what it said last may still be in the pipe
+    let _ = tokio::time::timeout(Duration::from_millis(200), noise).await;
+    command_event(host, argv, began.elapsed(), Ended::Failed(&problem));
+    Err(fail(problem))
+}
+
 /// Waits for the hello. What comes before it is noise: banners, messages of the day, what a start-up file prints.
 async fn handshake(lines: &mut Lines, heard: &StderrTail) -> Option<Hello> {
     loop {
@@ -457,7 +464,8 @@ struct Keeper {
     heard: Arc<StderrTail>,
     pending: Arc<Mutex<Pending>>,
     closing: Arc<AtomicBool>,
-    lost_after: Duration,
+    argv: Vec<String>,
+    settings: Settings,
     cuts: mpsc::Receiver<()>,
 }
 
@@ -483,14 +491,21 @@ impl Keeper {
     }
 
     /// Reads until the connection ends. Returns whether it ended by itself, and why.
+    ///
+    /// Silence alone does not make a node a lost one: while a checkpoint fills its network and disk, heartbeats are late. A second sentinel over a
+    /// new connection is asked first, again and again, for at most [`BUSY_FACTOR`] times `lost_after_s`.
     async fn listen(&mut self) -> (bool, String) {
+        let lost_after = duration(self.settings.lost_after_s);
         let mut heard = Instant::now();
+        let mut next_question = heard + lost_after;
+        let mut witness = None;
         loop {
             tokio::select! {
                 // read what has arrived first: this process may itself have been stopped for a while
                 biased;
                 next = self.lines.next() => {
                     heard = Instant::now();
+                    (next_question, witness) = (heard + lost_after, None);
                     match next {
                         Next::Line(line) if line.len() > LONG_LINE => {
                             let (pending, heard) = (Arc::clone(&self.pending), Arc::clone(&self.heard));
@@ -504,11 +519,40 @@ impl Keeper {
                 }
                 // without a sender the line closes by itself: the sentinel gets the time to end what it guards
                 Some(()) = self.cuts.recv() => return (false, "its connection was cut".into()),
-                () = tokio::time::sleep_until(heard + self.lost_after) => {
-                    return (false, format!("no heartbeat for {} s", self.lost_after.as_secs_f64()));
+                answer = answer_of(&mut witness) => {
+                    let silence_s = heard.elapsed().as_secs_f64();
+                    if let Err(problem) = answer {
+                        return (false, format!("no heartbeat for {silence_s:.0} s, and a new connection fails: {problem}"));
+                    }
+                    if silence_s >= self.settings.lost_after_s * BUSY_FACTOR {
+                        return (false, format!("no heartbeat for {silence_s:.0} s, though new connections answer"));
+                    }
+                    tracing::warn!(node = self.host, silence_s, "no heartbeat, but a new connection answers: the node is busy");
+                    (next_question, witness) = (Instant::now() + lost_after, None);
+                }
+                () = tokio::time::sleep_until(next_question), if witness.is_none() => {
+                    let (host, argv, settings) = (self.host.clone(), self.argv.clone(), self.settings);
+                    witness = Some(Box::pin(async move { answers(&host, &argv, settings).await }));
                 }
             }
         }
+    }
+}
+
+/// Starts a second sentinel there and ends it again, or says why that fails.
+async fn answers(host: &str, argv: &[String], settings: Settings) -> Result<(), String> {
+    let mut process = greet(host, argv, settings)
+        .await
+        .map_err(|failure| failure.reason())?;
+    kill(&mut process.child).await;
+    Ok(())
+}
+
+/// The answer of the witness, once there is one.
+async fn answer_of<F: Future + Unpin>(witness: &mut Option<F>) -> F::Output {
+    match witness {
+        Some(asked) => asked.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -13,13 +13,14 @@ use tokio::{io::AsyncReadExt, process::Command};
 
 /// Variables of the caller that are passed on to programs; everything else stays out of logs and images. The caller's language is none of them: it
 /// would change what programs write, figures included.
-const PASSED_ON: [&str; 6] = [
+const PASSED_ON: [&str; 7] = [
     "PATH",
     "HOME",
     "USER",
     "LOGNAME",
     "LD_LIBRARY_PATH",
     "MODULEPATH",
+    "SLURM_CONF",
 ];
 
 /// This machine.

@@ -1,7 +1,7 @@
 //! Programs that cvc starts on this machine.
 
 use super::{HostError, Output};
-use cvc_core::environment::secret_variables;
+use cvc_core::environment::withheld_variables;
 use cvc_core::log::{Ended, command_event};
 use std::{
     ffi::OsStr,
@@ -18,7 +18,7 @@ pub fn tool(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     // a program that asks for UTF-8 besides would take this variable for its language
     command.env("LC_ALL", "C").env_remove("LANGUAGE");
-    for name in secret_variables() {
+    for name in withheld_variables() {
         command.env_remove(name);
     }
     command

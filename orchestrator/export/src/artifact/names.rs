@@ -431,7 +431,7 @@ impl Finder {
             let last = home.trim_end_matches('/').rsplit('/').next();
             self.add(Kind::User, last.unwrap_or_default());
         }
-        for name in environment::secret_variables() {
+        for name in environment::withheld_variables() {
             if is_secret_everywhere(&name.to_string_lossy())
                 && let Some(value) = std::env::var_os(name)
             {

@@ -74,11 +74,19 @@ fn variables(host: &HostEntry, base: &Utf8Path) -> Map<String, Value> {
         .identity_file
         .as_ref()
         .map(|f| paths::expand_below(base, f).into_string());
+    let options = (!host.ssh_options.is_empty()).then(|| {
+        let words = host
+            .ssh_options
+            .iter()
+            .map(|option| format!("-o {}", render::shell_quote(option)));
+        words.collect::<Vec<_>>().join(" ")
+    });
     for (key, value) in [
         ("ansible_host", host.address.clone().map(Value::from)),
         ("ansible_user", host.user.clone().map(Value::from)),
         ("ansible_port", host.port.map(Value::from)),
         ("ansible_ssh_private_key_file", identity.map(Value::from)),
+        ("ansible_ssh_extra_args", options.map(Value::from)),
     ] {
         if let Some(value) = value {
             vars.insert(key.into(), value);

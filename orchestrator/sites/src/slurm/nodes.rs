@@ -31,8 +31,10 @@ pub struct NodeInfo {
 impl NodeInfo {
     /// Whether jobs can get it, now or after the jobs before them.
     pub fn is_usable(&self) -> bool {
-        const AWAY: [&str; 9] = [
+        // `inval`: it registered with less than it is configured to have; `future`: it does not exist yet
+        const AWAY: [&str; 11] = [
             "down", "drained", "draining", "drain", "fail", "failing", "error", "unknown", "maint",
+            "inval", "future",
         ];
         !self.silent && !AWAY.contains(&self.state.as_str())
     }

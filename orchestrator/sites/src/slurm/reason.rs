@@ -27,18 +27,22 @@ pub fn explain(reason: &str) -> Option<Explanation> {
             hopeless: true,
         })
     };
-    // `ReqNodeNotAvail, UnavailableNodes:n[1-2]`, `(Resources)`
-    let word = reason
-        .trim_matches(['(', ')'])
-        .split([',', ' ', ':'])
-        .next()
-        .unwrap_or_default();
+    // `ReqNodeNotAvail, UnavailableNodes:n[1-2]`, `(Resources)`, `launch failed requeued held`
+    let whole = reason.trim().trim_matches(['(', ')']).replace(' ', "_");
+    if whole.ends_with("requeued_held") || whole.ends_with("requeued_in_held_state") {
+        return hopeless(
+            "its launch failed or it was requeued, and it is held until somebody releases it",
+            "see why its launch failed (`scontrol show job <job>`), then release it: scontrol release <job>",
+        );
+    }
+    let word = whole.split([',', '_', ':']).next().unwrap_or_default();
     match word {
+        "None" => waits("Slurm has not considered it yet", "wait"),
         "Resources" => waits(
             "its nodes are busy",
             "wait, or ask for fewer nodes or another partition",
         ),
-        "Priority" => waits(
+        "Priority" | "SchedDefer" => waits(
             "other jobs go first",
             "wait, or ask for a shorter time limit so that it fits between them",
         ),
@@ -49,50 +53,42 @@ pub fn explain(reason: &str) -> Option<Explanation> {
         "Dependency" => waits("it waits for another job", "wait"),
         "ReqNodeNotAvail" | "NodeDown" => waits(
             "a node that it needs is down, drained or reserved",
-            "see `sinfo -R`, or name other nodes or another partition",
+            "see `sinfo -R` and `scontrol show reservation`, or name other nodes or another partition",
         ),
-        "Nodes" | "UnavailableNodes" => waits("nodes are down or drained", "see `sinfo -R`"),
+        "Nodes" | "UnavailableNodes" => waits(
+            "nodes are down, drained or reserved for jobs in higher partitions",
+            "see `sinfo -R`",
+        ),
         "Reservation" => waits(
             "its reservation has not begun",
             "see `scontrol show reservation`",
         ),
-        "Prolog" => waits("its nodes are being prepared", "wait"),
-        "BootFail" => waits("a node did not start", "see `sinfo -R`"),
+        "Prolog" | "Cleaning" => waits("its nodes are being prepared", "wait"),
+        "BootFail" | "FrontEndDown" | "SystemFailure" => waits(
+            "a node did not start or the system failed",
+            "see `sinfo -R`",
+        ),
+        "PowerNotAvail" | "PowerReserved" => waits("there is not enough electric power", "wait"),
         "Licenses" => waits("a licence is not free", "wait"),
+        "BurstBufferResources" | "BurstBufferStageIn" | "BurstBufferOperation" => {
+            waits("the burst buffer is not ready", "wait")
+        }
         "JobArrayTaskLimit" => waits("too many tasks of its array are running", "wait"),
-        "QOSMaxJobsPerUserLimit"
-        | "QOSMaxNodePerUserLimit"
-        | "QOSMaxCpuPerUserLimit"
-        | "QOSGrpNodeLimit"
-        | "QOSGrpCpuLimit"
-        | "QOSMaxSubmitJobPerUserLimit"
-        | "AssocGrpNodeLimit"
-        | "AssocGrpCpuLimit"
-        | "AssocMaxJobsLimit"
-        | "AssocGrpJobsLimit"
-        | "MaxJobsPerAccount"
-        | "MaxNodePerAccount" => waits(
-            "a limit of the account or quality of service is used up",
-            "wait for your other jobs, or use another account or `qos`",
-        ),
-        "AssocGrpCPUMinutesLimit" | "AssocGrpBillingMinutes" | "QOSGrpCPUMinutesLimit" => hopeless(
-            "the account has used up its processor time",
-            "use another account (`slurm.account`)",
-        ),
+        "FedJobLock" => waits("another cluster of the federation may start it", "wait"),
         "JobHeldUser" | "held" => hopeless(
             "its user put it on hold",
             "release it: scontrol release <job>",
         ),
         "JobHeldAdmin" => hopeless("an administrator put it on hold", "ask them why"),
-        "job" | "job_requeued_in_held_state" | "JobHoldMaxRequeue" => hopeless(
-            "it was requeued and is on hold",
-            "release it: scontrol release <job>",
+        "JobHoldMaxRequeue" | "JobLaunchFailure" => hopeless(
+            "it could not be started and is on hold",
+            "see `scontrol show job <job>`, then release it: scontrol release <job>",
         ),
         "PartitionNodeLimit" => hopeless(
             "the job asks for more nodes than the partition allows for one job",
             "lower `slurm.nodes`, or choose another `slurm.partition`",
         ),
-        "PartitionTimeLimit" => hopeless(
+        "PartitionTimeLimit" | "TimeLimit" => hopeless(
             "the partition does not allow this much time",
             "lower `slurm.time_limit_s`, or choose another `slurm.partition`",
         ),
@@ -100,13 +96,9 @@ pub fn explain(reason: &str) -> Option<Explanation> {
             "the partition is switched off",
             "choose another `slurm.partition`",
         ),
-        "QOSMaxWallDurationPerJobLimit" | "AssocMaxWallDurationPerJobLimit" => hopeless(
-            "the account or quality of service does not allow this much time",
-            "lower `slurm.time_limit_s`",
-        ),
-        "QOSMaxNodePerJobLimit" | "AssocMaxNodePerJobLimit" | "QOSMaxCpuPerJobLimit" => hopeless(
-            "the job asks for more nodes than the account or quality of service allows",
-            "lower `slurm.nodes`",
+        "MaxMemPerLimit" => hopeless(
+            "the job asks for more memory than the partition allows per processor or node",
+            "ask for less memory in `slurm.sbatch_args`, or choose another `slurm.partition`: scontrol show partition",
         ),
         "BadConstraints" => hopeless(
             "no nodes have the requested features",
@@ -119,70 +111,228 @@ pub fn explain(reason: &str) -> Option<Explanation> {
         ),
         "InvalidQOS" | "QOSNotAllowed" => hopeless(
             "the quality of service may not be used",
-            "give another `slurm.qos`",
+            "give another `slurm.qos`: sacctmgr show associations user=$USER format=qos",
         ),
         "ReservationDeleted" => hopeless(
             "its reservation was removed",
             "give another `slurm.reservation`, or none",
         ),
         "DeadLine" => hopeless("its deadline cannot be met", "cancel it"),
-        _ => None,
+        _ => limit_of(word),
     }
 }
 
-/// The hint for a refusal by sbatch, from its message.
+/// A limit of an account (`Assoc…`, `Max…PerAccount`) or a quality of service (`QOS…`), from the parts of its name.
+fn limit_of(word: &str) -> Option<Explanation> {
+    let is_limit = word.starts_with("Assoc")
+        || word.starts_with("QOS")
+        || word.starts_with("Max") && word.ends_with("PerAccount");
+    let has = |part: &str| word.contains(part);
+    let (means, hint, hopeless) = if !is_limit {
+        return None;
+    } else if has("WallDuration") || word.ends_with("TimeLimit") {
+        (
+            "the account or quality of service does not allow this much time",
+            "lower `slurm.time_limit_s`: sacctmgr show qos format=name,maxwall",
+            true,
+        )
+    } else if word.starts_with("QOSMin") {
+        (
+            "the job asks for less than the quality of service requires",
+            "ask for more, or give another `slurm.qos`: sacctmgr show qos",
+            true,
+        )
+    } else if has("PerJob") || has("PerNode") {
+        (
+            "the job asks for more than the account or quality of service allows for one job",
+            "lower `slurm.nodes`, `slurm.time_limit_s` or what `slurm.sbatch_args` asks for, or give another `slurm.qos`",
+            true,
+        )
+    } else if has("RunMinutes") {
+        (
+            "running jobs have reserved all time that the account or quality of service may use at once",
+            "wait until some have ended, or lower `slurm.time_limit_s`",
+            false,
+        )
+    } else if has("Minutes") || has("Wall") || has("UsageThreshold") {
+        (
+            "the account or quality of service has used up its time",
+            "use another account (`slurm.account`) or `slurm.qos`",
+            true,
+        )
+    } else {
+        (
+            "a limit of the account or quality of service is used up",
+            "wait for other jobs to end, or use another `slurm.account` or `slurm.qos`: sacctmgr show associations user=$USER",
+            false,
+        )
+    };
+    Some(Explanation {
+        means,
+        hint,
+        hopeless,
+    })
+}
+
+const ACCOUNT: &str = "give an account that may use this partition (`slurm.account`): sacctmgr show associations user=$USER";
+const PARTITION: &str = "give a partition that exists and is up (`slurm.partition`): sinfo";
+const PERMISSION: &str = "ask the administrators whether you may submit here";
+const QOS: &str = "give a quality of service that you may use (`slurm.qos`)";
+const TIME: &str = "lower `slurm.time_limit_s`, or choose another partition: sinfo -o '%P %l'";
+const FEATURE: &str = "no node has these features; change `slurm.constraint`: sinfo -o '%N %f'";
+const RESERVATION: &str = "give a reservation that exists and that you may use (`slurm.reservation`): scontrol show reservation";
+const SIZE: &str =
+    "ask for what the nodes have (`slurm.nodes`, `slurm.constraint`): sinfo -o '%P %D %c %m'";
+const NODE: &str = "name nodes that exist and are up: sinfo -N";
+const JOBS: &str = "wait until some of your jobs have ended";
+const POLICY: &str = "lower the number of submitted jobs, `slurm.nodes` or `slurm.time_limit_s`, whichever is above a limit: sacctmgr show associations user=$USER; sacctmgr show qos";
+const GRES: &str = "correct the generic resources in `slurm.sbatch_args`: sinfo -o '%N %G'";
+const LICENCE: &str = "correct the licences in `slurm.sbatch_args`: scontrol show licenses";
+const ARGUMENTS: &str = "correct `slurm.sbatch_args`";
+const LATER: &str = "try again later";
+const BASE: &str = "give the site a `base` that the login node sees";
+
+/// The texts that Slurm has for the codes of its refusals (`slurm_strerror`, 20.11 to 25.05), with the hint for each.
+const REFUSALS: [(&str, &str); 46] = [
+    ("Access/permission denied", PERMISSION),
+    ("Access denied to requested reservation", RESERVATION),
+    ("Batch job submission requires a batch script", BASE),
+    ("Burst Buffer permission denied", ARGUMENTS),
+    ("Burst Buffer request invalid", ARGUMENTS),
+    ("CPU count specification invalid", SIZE),
+    ("Duplicate generic resource (gres) specification", GRES),
+    (
+        "Immediate execution impossible, insufficient priority",
+        LATER,
+    ),
+    (
+        "Invalid GRES specification (with and without type identification)",
+        GRES,
+    ),
+    ("Invalid Trackable RESource (TRES) specification", GRES),
+    (
+        "Invalid account or account/partition combination specified",
+        ACCOUNT,
+    ),
+    ("Invalid feature specification", FEATURE),
+    ("Invalid generic resource (gres) specification", GRES),
+    ("Invalid license specification", LICENCE),
+    ("Invalid node name specified", NODE),
+    ("Invalid partition name specified", PARTITION),
+    ("Invalid qos specification", QOS),
+    ("Invalid time specified", TIME),
+    ("Invalid wckey specification", ARGUMENTS),
+    ("Job can not start due to maintenance reservation.", LATER),
+    ("Job dependency problem", ARGUMENTS),
+    ("Job size specification needs to be provided", SIZE),
+    (
+        "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+        POLICY,
+    ),
+    ("Memory required by task is not available", SIZE),
+    ("More processors requested than permitted", SIZE),
+    (
+        "No partition specified or system default partition",
+        PARTITION,
+    ),
+    ("Node count specification invalid", SIZE),
+    ("Partition in DOWN state", PARTITION),
+    (
+        "Requested GRES option unsupported by configured SelectType plugin",
+        GRES,
+    ),
+    (
+        "Requested account has breached requested QOS usage threshold",
+        QOS,
+    ),
+    ("Requested more tasks than available processors", SIZE),
+    ("Requested node configuration is not available", SIZE),
+    ("Requested nodes not in this partition", NODE),
+    ("Requested operation is presently disabled", PERMISSION),
+    ("Requested partition configuration not available now", SIZE),
+    ("Requested reservation is in use", RESERVATION),
+    ("Requested reservation is invalid", RESERVATION),
+    ("Requested reservation not usable now", RESERVATION),
+    (
+        "Requested time limit is invalid (missing or exceeds some limit)",
+        TIME,
+    ),
+    (
+        "Required node not available (down, drained or reserved)",
+        NODE,
+    ),
+    (
+        "Required partition not available (inactive or drain)",
+        PARTITION,
+    ),
+    ("System submissions disabled", LATER),
+    ("Task count specification invalid", ARGUMENTS),
+    ("Task distribution specification invalid", ARGUMENTS),
+    ("Unable to create job record, try again", LATER),
+    (
+        "User's group not permitted to use this partition",
+        PARTITION,
+    ),
+];
+
+/// The hint for a refusal by sbatch, from its message, whose lines may be joined by `; `. The code that Slurm names decides; where that is
+/// only the policy of the accounting, the limit in the line before it; where there is none, what the site's own plugin or sbatch wrote.
 pub fn hint_for_refusal(message: &str) -> &'static str {
-    let message = message.to_lowercase();
-    let table: &[(&[&str], &str)] = &[
+    let lines = || {
+        message.split([';', '\n']).map(|line| {
+            let line = line.trim();
+            [
+                "sbatch: ",
+                "srun: ",
+                "error: ",
+                "Batch job submission failed: ",
+                "Unable to allocate resources: ",
+            ]
+            .iter()
+            .fold(line, |line, prefix| {
+                line.strip_prefix(prefix).unwrap_or(line)
+            })
+        })
+    };
+    let code = lines().filter_map(|line| REFUSALS.iter().find(|(text, _)| *text == line));
+    match code.last() {
+        Some(&(_, hint)) if hint != POLICY => hint,
+        Some(_) => lines().find_map(hint_for_limit).unwrap_or(POLICY),
+        None => hint_for_words(&message.to_lowercase()),
+    }
+}
+
+/// The hint for the name of a limit, as in `QOSMaxSubmitJobPerUserLimit`.
+fn hint_for_limit(name: &str) -> Option<&'static str> {
+    limit_of(name)?;
+    Some(if name.contains("Wall") || name.contains("Minutes") {
+        TIME
+    } else if name.contains("Submit") || name.contains("Job") && !name.contains("PerJob") {
+        JOBS
+    } else {
+        SIZE
+    })
+}
+
+/// The hint for a message without a known code: of a plugin of the site, or of sbatch itself about its arguments.
+fn hint_for_words(message: &str) -> &'static str {
+    let table: [(&[&str], &str); 11] = [
+        (&["account"], ACCOUNT),
+        (&["partition"], PARTITION),
+        (&["qos"], QOS),
+        (&["time limit", "timelimit", "--time"], TIME),
+        (&["feature", "constraint"], FEATURE),
+        (&["reservation"], RESERVATION),
         (
-            &["invalid account"],
-            "give an account that may use this partition (`slurm.account`): sacctmgr show associations user=$USER",
+            &["node count", "processors", "node configuration", "memory"],
+            SIZE,
         ),
-        (
-            &["invalid partition", "partition not available"],
-            "give a partition that exists (`slurm.partition`): sinfo",
-        ),
-        (
-            &["invalid qos"],
-            "give a quality of service that you may use (`slurm.qos`)",
-        ),
-        (
-            &["time limit", "timelimit"],
-            "lower `slurm.time_limit_s`, or choose another partition: sinfo -o '%P %l'",
-        ),
-        (
-            &["invalid feature"],
-            "no node has these features; change `slurm.constraint`: sinfo -o '%N %f'",
-        ),
-        (
-            &["reservation"],
-            "give a reservation that exists and that you may use (`slurm.reservation`): scontrol show reservation",
-        ),
-        (
-            &[
-                "node count",
-                "more processors",
-                "node configuration is not available",
-                "memory specification",
-            ],
-            "ask for what the nodes have (`slurm.nodes`, `slurm.constraint`): sinfo -o '%P %D %c %m'",
-        ),
-        (&["invalid node name"], "name nodes that exist: sinfo -N"),
-        (
-            &["access/permission denied", "permission denied"],
-            "ask the administrators whether you may submit here",
-        ),
-        (
-            &["submit limit", "qosmaxsubmit", "assocmaxsubmit"],
-            "wait until some of your jobs have ended",
-        ),
-        (
-            &["unable to open", "no such file"],
-            "give the site a `base` that the login node sees",
-        ),
+        (&["gres", "gpu", "tres"], GRES),
+        (&["permission denied"], PERMISSION),
+        (&["unable to open", "no such file"], BASE),
         (
             &["unrecognized option", "invalid option", "unknown option"],
-            "correct `slurm.sbatch_args`",
+            ARGUMENTS,
         ),
     ];
     let found = table
@@ -258,5 +408,69 @@ mod tests {
                 .contains("release")
         );
         assert_eq!(explain("SomethingOfThisSite"), None);
+    }
+
+    #[test]
+    fn reasons_of_the_real_squeue_say_whether_waiting_helps() {
+        let table: Vec<String> = include_str!("../../tests/data/slurm/reasons.txt")
+            .lines()
+            .map(|reason| {
+                let known = explain(reason).unwrap_or_else(|| panic!("unknown: {reason}"));
+                let waits = if known.hopeless { "never" } else { "waits" };
+                format!("{reason}: {waits}: {}", known.means)
+            })
+            .collect();
+        insta::assert_snapshot!(table.join("\n"));
+    }
+
+    #[test]
+    fn a_refusal_is_explained_by_its_code_or_the_limit_before_it() {
+        let policy = "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";
+        let fails = |text: &str| format!("sbatch: error: Batch job submission failed: {text}");
+        for (message, hint) in [
+            (policy.to_owned(), POLICY),
+            (
+                format!("sbatch: error: QOSMaxSubmitJobPerUserLimit; {policy}"),
+                JOBS,
+            ),
+            (
+                format!("sbatch: error: AssocMaxSubmitJobLimit\n{policy}"),
+                JOBS,
+            ),
+            (
+                format!("sbatch: error: QOSMaxWallDurationPerJobLimit; {policy}"),
+                TIME,
+            ),
+            (
+                format!("sbatch: error: QOSMaxNodePerJobLimit; {policy}"),
+                SIZE,
+            ),
+            (fails("Invalid generic resource (gres) specification"), GRES),
+            (
+                format!(
+                    "sbatch: error: You must specify a project account (-A); {}",
+                    fails("Unspecified error")
+                ),
+                ACCOUNT,
+            ),
+            // words of other codes in front of the code do not matter
+            (
+                format!(
+                    "sbatch: error: Memory specification can not be satisfied; {}",
+                    fails("Requested node configuration is not available")
+                ),
+                SIZE,
+            ),
+            (
+                fails("Requested time limit is invalid (missing or exceeds some limit)"),
+                TIME,
+            ),
+            (
+                "sbatch: unrecognized option '--nosuch'".to_owned(),
+                ARGUMENTS,
+            ),
+        ] {
+            assert_eq!(hint_for_refusal(&message), hint, "{message}");
+        }
     }
 }

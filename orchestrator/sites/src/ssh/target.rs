@@ -37,7 +37,7 @@ impl Target {
         self.entry.address.as_deref().unwrap_or(&self.entry.name)
     }
 
-    /// User, port and key as arguments of ssh.
+    /// User, port, key and the inventory's options as arguments of ssh.
     pub(super) fn place(&self) -> Vec<String> {
         let mut args = Vec::new();
         if let Some(user) = &self.entry.user {
@@ -53,6 +53,9 @@ impl Target {
                 "-o".to_owned(),
                 "IdentitiesOnly=yes".to_owned(),
             ]);
+        }
+        for option in &self.entry.ssh_options {
+            args.extend(["-o".to_owned(), option.clone()]);
         }
         args
     }

@@ -165,7 +165,11 @@ fn a_killed_node_is_lost_at_once_and_one_without_power_after_its_silence() {
         lost.at - begin,
         lost.text
     );
-    assert_eq!(lost.text, "no heartbeat for 3 s");
+    assert!(
+        lost.text.contains("and a new connection fails"),
+        "{}",
+        lost.text
+    );
     assert!(lost.at - begin >= silence());
     let ended = console.ask(&format!("end {RUN}"), "ended");
     // its shell and the one or two that it has started at the moment; nothing is left

@@ -108,6 +108,42 @@ fn without_capacity_the_next_type_is_used_and_the_last_failure_is_reported() {
 }
 
 #[test]
+fn a_limit_of_the_region_is_not_tried_in_every_zone() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let _turn = turn();
+    let cloud = small("region-limit", "");
+    cloud
+        .cloud
+        .fault(Fault::error("RunInstances", "VcpuLimitExceeded", 400).always());
+    let output = cloud.run().expect(3);
+    assert!(
+        output.stderr.contains("VcpuLimitExceeded"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(cloud.on.campaign.events("lease-intended").len(), 1);
+    assert_eq!(cloud.cloud.count("RunInstances"), 1);
+    cloud.assert_over();
+}
+
+#[test]
+fn an_account_under_verification_is_no_matter_of_permissions() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let _turn = turn();
+    let cloud = small("pending", "");
+    cloud
+        .cloud
+        .fault(Fault::error("RunInstances", "PendingVerification", 400).always());
+    let output = cloud.run().expect(3);
+    assert!(
+        output.stderr.contains("being verified") && !output.stderr.contains("ec2-permissions"),
+        "{}",
+        output.stderr
+    );
+    cloud.assert_over();
+}
+
+#[test]
 fn a_low_price_and_a_small_quota_are_reported_before_anything_is_launched() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let _turn = turn();
