@@ -581,6 +581,9 @@ pub struct ImageCommandArgs {
     pub command: Option<ImageCommand>,
     #[command(flatten)]
     pub show: Option<cvc_image_show::command::ImageArgs>,
+    /// Print a line of CSV for each checkpoint in a directory, in the form that `cvc predict --from` takes
+    #[arg(long, conflicts_with_all = ["json", "estimate"])]
+    pub csv: bool,
 }
 
 #[derive(Subcommand)]
@@ -903,11 +906,14 @@ pub enum ReportFormat {
 
 #[derive(Args)]
 pub struct PredictArgs {
-    /// Campaign (its directory, file or name), or a CSV table of observations; may be given several times
-    #[arg(long, value_name = "CAMPAIGN|CSV")]
+    /// Campaign (its directory, file or name), a CSV table of observations, or a directory with images; may be given several times
+    #[arg(long, value_name = "CAMPAIGN|CSV|IMAGES")]
     pub from: Vec<Utf8PathBuf>,
+    /// Directories with DMTCP's images of one program at two or more numbers of processes: everything is read from the images
+    #[arg(long, value_name = "DIRECTORY", num_args = 1.., conflicts_with = "delta")]
+    pub images: Vec<Utf8PathBuf>,
     /// What to predict: APP.CLASS MAPPING MPI [gzip|pigz] [aggregators=N] [cb=16MiB], as in "npb-bt.D 2Nx32P mpich-ch3"; a number instead of a
-    /// mapping is that many processes on one node; may be given several times
+    /// mapping is that many processes on one node; program and library may be left out if all observations have the same; may be given several times
     #[arg(long, value_name = "SETTING", required_unless_present_any = ["judge", "delta"])]
     pub at: Vec<String>,
     /// Train only on observations with these factors, as in "processes=1,4,9 app=npb-bt"; given several times, any of them
@@ -917,7 +923,7 @@ pub struct PredictArgs {
     #[arg(long, value_name = "FACTORS")]
     pub exclude: Vec<String>,
     /// Compare the observations that do not train with what is predicted for them
-    #[arg(long, requires = "from")]
+    #[arg(long)]
     pub judge: bool,
     /// Tell which further run would make the answer to each --at narrower, and what it costs
     #[arg(long, requires = "at")]

@@ -140,7 +140,7 @@ pub enum ImageCommandError {
         errors: Vec<ImageError>,
     },
     /// There is nothing to show.
-    #[error("{}: no images (`ckpt_*.dmtcp`) in this directory or below{}", .path.display(), instead(.named_like_images))]
+    #[error("{}: no images (`*.dmtcp`, `*.dmtcp.gz`) in this directory or below{}", .path.display(), instead(.named_like_images))]
     NoImages {
         /// The directory.
         path: PathBuf,

@@ -360,12 +360,14 @@ pub(super) fn read_each<T: Send>(
 
 /// The program that an image is of, by the name of its file.
 pub(super) fn program_of_file(file: &str) -> String {
-    ImageName::parse(file).map_or_else(|| stem(file).to_owned(), |name| name.program)
+    ImageName::parse(file.strip_suffix(".gz").unwrap_or(file))
+        .map_or_else(|| stem(file).to_owned(), |name| name.program)
 }
 
 /// The file name without what every image's name has.
 fn stem(file: &str) -> &str {
-    let stem = file.strip_suffix(SUFFIX).unwrap_or(file);
+    let stem = file.strip_suffix(".gz").unwrap_or(file);
+    let stem = stem.strip_suffix(SUFFIX).unwrap_or(stem);
     stem.strip_prefix(PREFIX).unwrap_or(stem)
 }
 

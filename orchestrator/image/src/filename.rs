@@ -17,7 +17,9 @@ pub struct ImageName {
 
 /// Suffix of an image's name.
 pub(super) const SUFFIX: &str = ".dmtcp";
-/// Prefix of an image's name.
+/// Suffix of an image that somebody compressed afterwards.
+pub(super) const COMPRESSED_SUFFIX: &str = ".dmtcp.gz";
+/// Prefix of the name that DMTCP gives an image.
 pub(super) const PREFIX: &str = "ckpt_";
 /// Suffix while the image is being written.
 pub(super) const TEMPORARY_SUFFIX: &str = ".dmtcp.temp";

@@ -108,7 +108,7 @@ pub(super) fn baseline(regions: &[Region], header: &Header) -> Option<Baseline> 
 }
 
 /// The MPI library by the files that are mapped.
-fn flavour(regions: &[Region]) -> MpiFlavour {
+pub(super) fn flavour(regions: &[Region]) -> MpiFlavour {
     let maps = |prefix: &str| {
         regions.iter().any(|region| {
             let name = region.name.as_bytes();

@@ -2,12 +2,14 @@
 //! are limited, and of each image only its sums are kept.
 
 use super::{
+    baseline::MpiFlavour,
     dir::{Role, program_of_file, read_each},
     error::ImageError,
-    filename::{FILES_SUFFIX, ImageName, PREFIX, SUFFIX, TEMPORARY_SUFFIX},
+    filename::{COMPRESSED_SUFFIX, FILES_SUFFIX, ImageName, PREFIX, SUFFIX, TEMPORARY_SUFFIX},
     files::read_files_dir,
-    header::Header,
+    header::{Header, UniquePid, V2Release},
     model::Image,
+    owner::flavour,
     zones::Zones,
 };
 use std::{
@@ -35,6 +37,20 @@ pub struct TreeImage {
     pub program: String,
     /// Virtual pid: from the header (v4) or the file name; `None` if neither says it.
     pub vpid: Option<i32>,
+    /// Digest of the host, likewise.
+    pub hostid: Option<u64>,
+    /// The root process of its computation, and how many processes that has, launchers included: from the header (v4).
+    pub computation: Option<(UniquePid, u32)>,
+    /// Version of DMTCP, as far as the format tells: `4`, `3.2`, `3.0`, `2.6`, `2.4`.
+    pub dmtcp: &'static str,
+    /// The MPI library, by the files that are mapped.
+    pub library: MpiFlavour,
+    /// Whether the owner rules know what the libraries own of private anonymous memory.
+    pub has_baseline: bool,
+    /// Whether the file is compressed.
+    pub gzip: bool,
+    /// Area headers.
+    pub area_headers: u64,
     /// Length of the file, bytes.
     pub file_bytes: u64,
     /// Length when inflated, bytes.
@@ -226,33 +242,47 @@ fn file_name(path: &Path) -> String {
 
 /// What is kept of an image.
 fn sums(image: Image) -> TreeImage {
-    let (program, vpid) = match &image.header {
-        Header::V4(header) => (header.procname.to_string(), Some(header.upid.pid)),
-        Header::V2(_) => {
-            let file = file_name(&image.path);
+    let by_name = || ImageName::parse(file_name(&image.path).trim_end_matches(".gz"));
+    let (program, vpid, hostid, computation, dmtcp) = match &image.header {
+        Header::V4(header) => (
+            header.procname.to_string(),
+            Some(header.upid.pid),
+            Some(header.upid.hostid),
+            Some((header.comp_group, header.num_peers)),
+            "4",
+        ),
+        Header::V2(header) => {
+            let name = by_name();
             (
-                program_of_file(&file),
-                ImageName::parse(&file).map(|name| name.vpid),
+                program_of_file(&file_name(&image.path)),
+                name.as_ref().map(|name| name.vpid),
+                name.map(|name| name.hostid),
+                None,
+                match header.release {
+                    V2Release::V2_4 => "2.4",
+                    V2Release::V2_6 => "2.6",
+                    V2Release::V3_0 => "3.0",
+                    V2Release::V3_2 => "3.2",
+                },
             )
         }
     };
-    let Image {
-        path,
-        file_bytes,
-        uncompressed_bytes,
-        data_bytes,
-        zones,
-        ..
-    } = image;
     TreeImage {
         role: Role::of_program(&program),
-        path,
+        library: flavour(&image.regions),
+        has_baseline: image.baseline.is_some(),
+        gzip: image.gzip,
+        area_headers: image.area_headers,
+        path: image.path,
         program,
         vpid,
-        file_bytes,
-        uncompressed_bytes,
-        data_bytes,
-        zones,
+        hostid,
+        computation,
+        dmtcp,
+        file_bytes: image.file_bytes,
+        uncompressed_bytes: image.uncompressed_bytes,
+        data_bytes: image.data_bytes,
+        zones: image.zones,
     }
 }
 
@@ -309,8 +339,8 @@ fn list(directory: &Path, found: &mut Found, below: &mut Vec<PathBuf>) -> Result
         let Ok(kind) = entry.file_type() else {
             continue;
         };
-        let is_named = name.starts_with(PREFIX)
-            && (name.ends_with(SUFFIX) || name.ends_with(TEMPORARY_SUFFIX));
+        let is_image = name.ends_with(SUFFIX) || name.ends_with(COMPRESSED_SUFFIX);
+        let is_named = is_image || name.starts_with(PREFIX) && name.ends_with(TEMPORARY_SUFFIX);
         if kind.is_dir() {
             match name
                 .strip_suffix(FILES_SUFFIX)
@@ -336,7 +366,7 @@ fn list(directory: &Path, found: &mut Found, below: &mut Vec<PathBuf>) -> Result
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };
-            if name.ends_with(SUFFIX) {
+            if is_image {
                 found.candidates.push((path, metadata.len()));
             } else {
                 found.tree.temporary.push((path, metadata.len()));

@@ -17,11 +17,13 @@ use cvc_image_show::{
     Group, Grouping,
     command::{Caller, ImageArgs, ImageCommandError, run_for},
 };
-use std::{cell::RefCell, collections::HashMap, path::Path, rc::Rc};
+use cvc_prediction::predict::{from_images, to_csv};
+use std::{cell::RefCell, collections::HashMap, io::Write, path::Path, rc::Rc};
 
 pub fn image(args: &ImageCommandArgs) -> Result<ExitStatus, Failure> {
     match (&args.command, &args.show) {
         (Some(ImageCommand::Diff(args)), _) => delta::diff(args),
+        (None, Some(show)) if args.csv => table(show),
         (None, Some(args)) => show(args),
         // clap asks for one of them
         (None, None) => Err(Failure::Other {
@@ -30,6 +32,28 @@ pub fn image(args: &ImageCommandArgs) -> Result<ExitStatus, Failure> {
             hint: Some("`cvc image --help` says what can be asked".into()),
         }),
     }
+}
+
+/// Prints the checkpoints below a directory as a table of observations.
+fn table(args: &ImageArgs) -> Result<ExitStatus, Failure> {
+    let directory =
+        Utf8PathBuf::from_path_buf(args.path.clone()).map_err(|path| Failure::Other {
+            status: ExitStatus::Usage,
+            message: format!("{}: the name is not UTF-8", path.display()),
+            hint: None,
+        })?;
+    let progress = Progress::start();
+    let found = from_images(&directory, &|done, all| {
+        progress.tell(done as u64, all as u64, "images read");
+    })?;
+    drop(progress);
+    for note in &found.notes {
+        output::note(note);
+    }
+    let mut out = output::shown_as(true);
+    out.write_all(to_csv(&found.observations).as_bytes())?;
+    out.flush()?;
+    Ok(ExitStatus::Done)
 }
 
 fn show(args: &ImageArgs) -> Result<ExitStatus, Failure> {
@@ -65,7 +89,7 @@ fn explain(error: ImageCommandError) -> Failure {
         ImageCommandError::NoImages { path, .. } if path.ancestors().any(|directory| directory.join("journal.jsonl").is_file()) => {
             Failure::Other {
                 status: ExitStatus::Unreadable,
-                message: format!("{}: no images (`ckpt_*.dmtcp`) in this directory or below", path.display()),
+                message: format!("{}: no images (`*.dmtcp`, `*.dmtcp.gz`) in this directory or below", path.display()),
                 hint: Some(
                     "campaigns remove images once cvc has read them; `keep_images = true` in [run] keeps those of runs to come".into(),
                 ),

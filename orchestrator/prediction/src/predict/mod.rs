@@ -3,7 +3,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `observation.rs` | what was observed at a point: quantities by name and unit |
-//! | `index.rs`, `csv.rs`, `merge.rs` | where observations come from: a campaign, a table, rows that repeat |
+//! | `index.rs`, `csv.rs`, `images.rs`, `merge.rs` | where observations come from: a campaign, a table, images alone, rows that repeat |
 //! | `setting.rs` | the setting that observations and questions share |
 //! | `environment.rs`, `one_environment.rs` | DMTCP and kernel, which observations must share |
 //! | `labels.rs` | labels that tell observations apart |
@@ -36,6 +36,7 @@ mod fitting;
 mod forecast;
 mod forecasting;
 mod gzip;
+mod images;
 mod index;
 mod labels;
 mod merge;
@@ -59,6 +60,7 @@ pub use forecast::{
     CandidateAnswer, ExpectedRun, Forecast, ForecastLine, Forecasts, ObservedValue, Prediction,
     ScheduleBudget, Scheduled,
 };
+pub use images::{ImageObservations, UNNAMED_CLASS, from_images, to_csv};
 pub use index::from_index;
 pub use index::zone_rule;
 pub(crate) use index::{TAKEN, ZONES};

@@ -15,7 +15,7 @@ use cvc_core::source::{Explained, suggestion};
 use cvc_core::units::ByteSize;
 use cvc_model::{MpiKind, nas};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::{borrow::Cow, collections::BTreeSet, path::PathBuf};
 
 /// A setting whose checkpoint is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -37,6 +37,44 @@ pub struct KnownNames<'a> {
     pub apps: &'a [PathBuf],
     /// What was observed: its applications, classes and libraries are known too.
     pub observations: &'a [Observation],
+}
+
+impl KnownNames<'_> {
+    /// A question that begins with a mapping, with the program and library of the observations.
+    fn completed<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, PredictError> {
+        let place = text.split_whitespace().next().unwrap_or_default();
+        let is_number = !place.is_empty() && place.bytes().all(|b| b.is_ascii_digit());
+        if self.observations.is_empty() || !is_number && place.parse::<Mapping>().is_err() {
+            return Ok(text.into());
+        }
+        let programs: BTreeSet<(String, &str)> = self
+            .observations
+            .iter()
+            .map(|o| {
+                (
+                    format!("{}.{}", o.setting.app, o.setting.class),
+                    &*o.setting.mpi_name,
+                )
+            })
+            .collect();
+        let rest = text.trim_start().strip_prefix(place).unwrap_or_default();
+        let full = |(program, mpi): &(String, &str)| format!("{program} {place} {mpi}{rest}");
+        match programs.first() {
+            Some(only) if programs.len() == 1 => Ok(full(only).into()),
+            _ => Err(PredictError::Question {
+                text: text.to_owned(),
+                message: "the observations are of several programs or MPI libraries".into(),
+                hint: format!(
+                    "name one: {}",
+                    programs
+                        .iter()
+                        .map(|p| format!("`{}`", full(p)))
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                ),
+            }),
+        }
+    }
 }
 
 impl Question {
@@ -78,11 +116,13 @@ impl Question {
         self.setting.load()
     }
 
-    /// Reads `APP.CLASS MAPPING MPI [gzip|pigz] [aggregators=N] [cb=16MiB]`; a number alone is that many processes on one node.
+    /// Reads `APP.CLASS MAPPING MPI [gzip|pigz] [aggregators=N] [cb=16MiB]`; a number alone is that many processes on one node. Program and
+    /// library may be left out where all observations have the same.
     ///
     /// # Errors
     /// The first thing that is wrong, with its hint.
     pub fn parse(text: &str, known: KnownNames<'_>) -> Result<Self, PredictError> {
+        let text = &*known.completed(text)?;
         let wrong = |message: String, hint: String| PredictError::Question {
             text: text.to_owned(),
             message,
@@ -382,7 +422,7 @@ mod tests {
     use cvc_core::point::Compression;
     use cvc_core::units::ByteSize;
     use cvc_model::MpiKind;
-    use std::path::PathBuf;
+    use std::{borrow::Cow, collections::BTreeSet, path::PathBuf};
 
     fn parse(text: &str) -> Result<Question, String> {
         let apps = [PathBuf::from(concat!(

@@ -4,5 +4,6 @@ mod calibration;
 mod common;
 mod delta;
 mod gzip;
+mod images;
 mod predict;
 mod space;

@@ -71,6 +71,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "cvc-core",
             "cvc-delta",
+            "cvc-image",
             "cvc-journal",
             "cvc-model",
             "cvc-index",

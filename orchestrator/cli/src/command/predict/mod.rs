@@ -6,13 +6,15 @@ mod output;
 mod show;
 
 use self::output::{FurtherRuns, PredictOutput};
+use super::progress::Progress;
 use crate::{args::PredictArgs, exit_status::ExitStatus, failure::Failure};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_model::split;
 use cvc_prediction::holdout::{judge, rebuild_index};
 use cvc_prediction::predict::{
-    Filter, Forecasts, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget,
-    add_differing_origins, from_csv, from_index, keep_one_environment, merge_repeated, next_runs,
+    Filter, Forecasts, ImageObservations, KnownNames, Observation, PredictError, Predictor,
+    Question, ScheduleBudget, add_differing_origins, from_csv, from_images, from_index,
+    keep_one_environment, merge_repeated, next_runs,
 };
 use cvc_session::campaigns::campaign_dir;
 use std::io::Write;
@@ -36,11 +38,29 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
         observations.extend(found);
         warnings.extend(output);
     }
+    for directory in &args.images {
+        let found = observed_images(directory)?;
+        origins.push(directory.clone());
+        observations.extend(found.observations);
+        warnings.extend(found.notes);
+    }
+    if !args.images.is_empty() {
+        let (merged, repeated) = merge_repeated(observations);
+        observations = merged;
+        warnings.extend(repeated);
+    }
     add_differing_origins(&mut observations);
     let trains = filters(&args.train)?;
     let excludes = filters(&args.exclude)?;
     observations.retain(|o| !excludes.iter().any(|f| f.matches(o)));
-    if observations.is_empty() && !args.from.is_empty() {
+    if observations.is_empty() && args.judge && origins.is_empty() {
+        return Err(PredictError::Model {
+            message: "--judge needs observations".into(),
+            hint: "add --from or --images".into(),
+        }
+        .into());
+    }
+    if observations.is_empty() && !origins.is_empty() {
         let (message, hint) = if excludes.is_empty() {
             (
                 "no observations: no run of these campaigns succeeded",
@@ -142,12 +162,32 @@ fn observed(
         let (rows, warnings) = merge_repeated(from_csv(from)?);
         return Ok((one(from), rows, warnings));
     }
+    if from.is_dir() && !from.join("journal.jsonl").exists() && holds_images(from) {
+        let ImageObservations {
+            observations,
+            mut notes,
+        } = observed_images(from)?;
+        let (merged, repeated) = merge_repeated(observations);
+        notes.extend(repeated);
+        return Ok((one(from), merged, notes));
+    }
     let dir = campaign_dir(from, None, &args.place.campaigns)?;
     Ok((
         one(dir.root()),
         from_index(&rebuild_index(dir.root())?, dir.root().as_str())?,
         Vec::new(),
     ))
+}
+
+fn holds_images(directory: &Utf8Path) -> bool {
+    cvc_image::find_images(directory.as_std_path()).is_ok_and(|found| !found.files.is_empty())
+}
+
+fn observed_images(directory: &Utf8Path) -> Result<ImageObservations, PredictError> {
+    let progress = Progress::start();
+    from_images(directory, &|done, all| {
+        progress.tell(done as u64, all as u64, "images read");
+    })
 }
 
 /// The runs that would make the answer to a question narrower.
