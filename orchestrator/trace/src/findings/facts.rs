@@ -192,3 +192,15 @@ impl Facts {
         }
     }
 }
+
+/// Whether a file is the program that ran; `program` is the path or name that it was started by.
+pub(super) fn is_program(file: &str, program: &str) -> bool {
+    let mut program = program;
+    while let Some(rest) = program.strip_prefix("./").or(program.strip_prefix("../")) {
+        program = rest;
+    }
+    !program.is_empty()
+        && file
+            .strip_suffix(program)
+            .is_some_and(|before| before.is_empty() || before.ends_with('/'))
+}

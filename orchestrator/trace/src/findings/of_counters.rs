@@ -1,6 +1,6 @@
 //! Facts of a Darshan log, from its counters.
 
-use super::facts::{Facts, FileFacts, MpiIoFacts, PosixFacts, Spread};
+use super::facts::{Facts, FileFacts, MpiIoFacts, PosixFacts, Spread, is_program};
 use crate::{
     darshan::{
         DarshanCounters, DarshanHeader, DarshanJob, DarshanModule, DarshanRecordId, DarshanVisitor,
@@ -44,6 +44,8 @@ impl CounterFacts {
     /// The facts of all records so far.
     pub fn finish(mut self) -> Facts {
         let mut files = Vec::new();
+        let command = self.job.as_ref().map(|job| String::from_utf8_lossy(&job.command).into_owned());
+        let program = command.as_deref().and_then(|command| command.split_whitespace().next()).unwrap_or_default();
         for id in &self.order {
             let Some(mut sums) = self.sums.remove(id) else {
                 continue;
@@ -55,7 +57,9 @@ impl CounterFacts {
             sums.facts.written_by = Spread::of(sums.written.into_values());
             sums.facts.read_by = Spread::of(sums.read.into_values());
             sums.facts.metadata_s = sums.metadata_s.into_iter().fold(0.0, f64::max);
-            files.push(sums.facts);
+            if !is_program(&sums.facts.name, program) {
+                files.push(sums.facts);
+            }
         }
         Facts {
             files,

@@ -81,6 +81,7 @@ fn aggregators_are_held_against_what_was_asked_for() {
     let codes = |aggregators| -> Vec<&str> {
         let asked = Asked {
             aggregators: Some(aggregators),
+            ..Asked::default()
         };
         let found = told("mpich-btioS-full-np4", asked, &Thresholds::default());
         found.iter().map(|f| f.code).collect()
@@ -99,6 +100,7 @@ fn aggregators_are_held_against_what_was_asked_for() {
 fn independent_writes_have_no_aggregators_and_the_writer_changes_along_the_file() {
     let asked = Asked {
         aggregators: Some(2),
+        ..Asked::default()
     };
     let found = told("mpich-btioS-simple-np4", asked, &Thresholds::default());
     let codes: Vec<&str> = found.iter().map(|f| f.code).collect();
