@@ -137,7 +137,12 @@ impl<'s> State<'s> {
             let process = Process {
                 rank: None,
                 pid: line.pid.unsigned(),
-                host: self.names.hosts.get(&key.0).cloned().or_else(|| args.hostname.text().map(Cow::into_owned)),
+                host: self
+                    .names
+                    .hosts
+                    .get(&key.0)
+                    .cloned()
+                    .or_else(|| args.hostname.text().map(Cow::into_owned)),
                 program: text(&args.exec_hash)
                     .filter(|program| program != "DEFAULT")
                     .or_else(command),
@@ -206,13 +211,23 @@ impl<'s> State<'s> {
     pub(super) fn finish(&mut self) -> io::Result<()> {
         const VARIABLE: &str = "record with DFTRACER_INC_METADATA=1 for names and sizes";
         if self.nameless > 0 {
-            let problem = format!("{} calls have no name of a file, and are counted under {}; {}",
-                self.nameless, String::from_utf8_lossy(UNKNOWN_FILE),
-                if self.named == 0 { VARIABLE } else { "the others have one" });
+            let problem = format!(
+                "{} calls have no name of a file, and are counted under {}; {}",
+                self.nameless,
+                String::from_utf8_lossy(UNKNOWN_FILE),
+                if self.named == 0 {
+                    VARIABLE
+                } else {
+                    "the others have one"
+                }
+            );
             self.miss("names", &problem)?;
         }
         if self.sizeless > 0 {
-            let problem = format!("{} reads and writes have no length, so that the bytes they moved are unknown, not zero; {VARIABLE}", self.sizeless);
+            let problem = format!(
+                "{} reads and writes have no length, so that the bytes they moved are unknown, not zero; {VARIABLE}",
+                self.sizeless
+            );
             self.miss("sizes", &problem)?;
         }
         Ok(())

@@ -44,8 +44,14 @@ impl CounterFacts {
     /// The facts of all records so far.
     pub fn finish(mut self) -> Facts {
         let mut files = Vec::new();
-        let command = self.job.as_ref().map(|job| String::from_utf8_lossy(&job.command).into_owned());
-        let program = command.as_deref().and_then(|command| command.split_whitespace().next()).unwrap_or_default();
+        let command = self
+            .job
+            .as_ref()
+            .map(|job| String::from_utf8_lossy(&job.command).into_owned());
+        let program = command
+            .as_deref()
+            .and_then(|command| command.split_whitespace().next())
+            .unwrap_or_default();
         for id in &self.order {
             let Some(mut sums) = self.sums.remove(id) else {
                 continue;

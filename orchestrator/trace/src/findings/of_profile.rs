@@ -25,7 +25,11 @@ pub fn facts_of_profile(profile: &Profile) -> Facts {
             .files
             .iter()
             .filter(|file| file.is_of_run && file.moved() != (0, 0))
-            .filter(|file| !programs.iter().any(|program| is_program(&file.name(), program)))
+            .filter(|file| {
+                !programs
+                    .iter()
+                    .any(|program| is_program(&file.name(), program))
+            })
             .map(of_file)
             .collect(),
         has_interfaces: profile.files.iter().any(is_of_mpi),

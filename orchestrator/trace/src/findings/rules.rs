@@ -144,7 +144,11 @@ impl Found<'_> {
 
     /// A hint for anybody, or for who has the factors of a campaign.
     fn hint(&self, general: &'static str, in_campaign: &'static str) -> Option<&'static str> {
-        Some(if self.asked.in_campaign { in_campaign } else { general })
+        Some(if self.asked.in_campaign {
+            in_campaign
+        } else {
+            general
+        })
     }
 }
 
@@ -232,15 +236,26 @@ fn interfaces(
                 shared.len(),
                 facts.files.len()
             ),
-            (!shared.is_empty()).then_some("where processes share a file, MPI-IO can collect their pieces"),
+            (!shared.is_empty())
+                .then_some("where processes share a file, MPI-IO can collect their pieces"),
         );
     }
 }
 
 fn balance(found: &mut Found<'_>, posix: &PosixFacts) {
     for (codes, written, read, what) in [
-        ([("T02", "P01"), ("T03", "P02")], posix.writes, posix.reads, "operations:"),
-        ([("T04", "P03"), ("T05", "P04")], posix.written_bytes, posix.read_bytes, "bytes:"),
+        (
+            [("T02", "P01"), ("T03", "P02")],
+            posix.writes,
+            posix.reads,
+            "operations:",
+        ),
+        (
+            [("T04", "P03"), ("T05", "P04")],
+            posix.written_bytes,
+            posix.read_bytes,
+            "bytes:",
+        ),
     ] {
         let all = written.saturating_add(read);
         if share(written.abs_diff(read), all) <= found.limits.imbalance_operations {
@@ -270,7 +285,11 @@ fn sizes(found: &mut Found<'_>, posix: &PosixFacts, codes: Codes) {
     let all_operations = posix.reads.saturating_add(posix.writes);
     let small = [
         (posix.read_sizes.up_to(limit), posix.reads, posix.read_bytes),
-        (posix.write_sizes.up_to(limit), posix.writes, posix.written_bytes),
+        (
+            posix.write_sizes.up_to(limit),
+            posix.writes,
+            posix.written_bytes,
+        ),
     ];
     for ((code, drishti, what), (few, all, bytes)) in codes.into_iter().zip(small) {
         if share(few, all) <= found.limits.small_requests
@@ -281,7 +300,10 @@ fn sizes(found: &mut Found<'_>, posix: &PosixFacts, codes: Codes) {
         let mean = size((bytes as f64 / all as f64).round());
         let (limit_words, head) = (
             size(limit as f64),
-            format!("{few} of {all} {what} ({}) are small", percent(share(few, all))),
+            format!(
+                "{few} of {all} {what} ({}) are small",
+                percent(share(few, all))
+            ),
         );
         let evidence = if few == all {
             format!("{head}: {mean} on average, limit {limit_words}")
@@ -306,15 +328,28 @@ fn sizes(found: &mut Found<'_>, posix: &PosixFacts, codes: Codes) {
 fn alignment(found: &mut Found<'_>, posix: &PosixFacts) {
     let all = posix.reads.saturating_add(posix.writes);
     for (code, drishti, misaligned, what) in [
-        ("T08", "P07", posix.memory_misaligned, "use memory that is not aligned"),
-        ("T09", "P08", posix.file_misaligned, "start at unaligned offsets"),
+        (
+            "T08",
+            "P07",
+            posix.memory_misaligned,
+            "use memory that is not aligned",
+        ),
+        (
+            "T09",
+            "P08",
+            posix.file_misaligned,
+            "start at unaligned offsets",
+        ),
     ] {
         let Some(misaligned) = misaligned else {
             continue;
         };
         let part = share(misaligned, all);
         if part > found.limits.misaligned_requests {
-            let evidence = format!("{misaligned} of {all} operations ({}) {what}", percent(part));
+            let evidence = format!(
+                "{misaligned} of {all} operations ({}) {what}",
+                percent(part)
+            );
             let hint = found.hint(
                 "write whole blocks of the file system: sizes and offsets as multiples of its block or stripe",
                 "write whole blocks of the file system: `cb_buffer` as a multiple of its block or stripe",
@@ -486,7 +521,8 @@ fn collectives(found: &mut Found<'_>, of: &MpiIoFacts) {
         } else if independent > found.limits.collective_operations_absolute {
             let evidence =
                 format!("{independent} independent {what} through MPI-IO, none collective");
-            let hint = "collective calls (`MPI_File_write_at_all`, ...) let aggregators move large pieces";
+            let hint =
+                "collective calls (`MPI_File_write_at_all`, ...) let aggregators move large pieces";
             let severity = found.weigh(Severity::High, of.bytes as f64, found.time_s);
             found.add(none, severity, None, evidence, Some(hint));
         }

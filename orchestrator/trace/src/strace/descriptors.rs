@@ -3,7 +3,9 @@
 use super::{
     run::{Done, Run},
     state::{Descriptor, OpenFile},
-    syntax::{behind_cwd, descriptor, has_flag, integer, is_constant, name_behind, path_of_name, string},
+    syntax::{
+        behind_cwd, descriptor, has_flag, integer, is_constant, name_behind, path_of_name, string,
+    },
 };
 use crate::{
     event::{FileId, Op},
@@ -177,7 +179,9 @@ impl Run<'_> {
             // without its path a file is known by its descriptor
             None if done.argument(path).starts_with(b"0x") => {
                 self.path(done, dir, path)?;
-                let file = self.files.number(format!("<fd {fd}>").as_bytes(), self.sink)?;
+                let file = self
+                    .files
+                    .number(format!("<fd {fd}>").as_bytes(), self.sink)?;
                 self.files.renew(file, None);
                 Some(file)
             }

@@ -45,7 +45,16 @@ struct Source<'a> {
 
 /// The heads of the columns of the table of `-c` and `-C`.
 const COLUMNS: [&str; 10] = [
-    "%", "time", "seconds", "shortest", "longest", "usecs/call", "calls", "errors", "syscall", "",
+    "%",
+    "time",
+    "seconds",
+    "shortest",
+    "longest",
+    "usecs/call",
+    "calls",
+    "errors",
+    "syscall",
+    "",
 ];
 
 /// Whether a line begins the table of calls of `-c` and `-C`.
@@ -241,6 +250,7 @@ fn merge(mut sources: Vec<Source<'_>>, sink: &mut dyn Sink) -> Result<TextSummar
         began_ns: None,
         summary: TextSummary::default(),
         noise: 0,
+        named: 0,
         has_fractions: false,
     };
     // earliest first; at the same time one that is already read goes on before another begins
@@ -287,6 +297,8 @@ struct Merge<'s> {
     began_ns: Option<u64>,
     summary: TextSummary,
     noise: u64,
+    /// How many of these lines are named.
+    named: u64,
     /// Whether a time is no whole second.
     has_fractions: bool,
 }
@@ -326,7 +338,8 @@ impl Merge<'_> {
         {
             self.summary.began_unix_ns = self.began_ns;
         }
-        self.has_fractions |= source.prefix.time.is_some() && !source.time_ns.is_multiple_of(1_000_000_000);
+        self.has_fractions |=
+            source.prefix.time.is_some() && !source.time_ns.is_multiple_of(1_000_000_000);
         if source.table.0 {
             return Ok(());
         }
@@ -363,7 +376,8 @@ impl Merge<'_> {
         if source.calls == 0 && source.noise >= MAX_NOISE_AT_BEGIN {
             return Err(not_a_trace(source));
         }
-        if self.noise <= NAMED_LINES {
+        if self.named < NAMED_LINES {
+            self.named += 1;
             let part = format!("line {} of {}", lines.number(), source.name.display());
             self.reader
                 .run
@@ -375,13 +389,18 @@ impl Merge<'_> {
 
     fn finish(mut self, sources: &[Source<'_>]) -> Result<TextSummary, TraceError> {
         let calls: u64 = sources.iter().map(|source| source.calls).sum();
-        let first = sources.iter().max_by_key(|source| (source.table.1, source.noise));
+        let first = sources
+            .iter()
+            .max_by_key(|source| (source.table.1, source.noise));
         if let Some(source) = first.filter(|_| calls == 0) {
             return Err(not_a_trace(source));
         }
         if calls > 1 && !self.has_fractions {
             let problem = "they are whole seconds, as of -t; record with -ttt to see when operations happened";
-            self.reader.run.miss("times", problem).map_err(TraceError::Sink)?;
+            self.reader
+                .run
+                .miss("times", problem)
+                .map_err(TraceError::Sink)?;
         }
         self.tell_gaps().map_err(TraceError::Sink)?;
         Ok(self.summary)
@@ -389,16 +408,17 @@ impl Merge<'_> {
 
     fn tell_gaps(&mut self) -> io::Result<()> {
         self.reader.finish();
-        let cut = self.reader.cut;
+        self.noise += self.reader.cut;
         let run = &mut self.reader.run;
         run.finish()?;
-        if cut > 0 {
-            run.miss("lines", &format!("{cut} lines end within a call, which is not counted"))?;
-        }
         if let (0, failed @ 1..) = run.outcomes {
-            run.miss("calls", &format!("all {failed} failed: -Z leaves out those that succeed"))?;
+            run.miss(
+                "calls",
+                &format!("all {failed} failed: -Z leaves out those that succeed"),
+            )?;
         }
-        if let Some(more) = self.noise.checked_sub(NAMED_LINES).filter(|&more| more > 0) {
+        if self.noise > self.named {
+            let more = self.noise - self.named;
             run.miss(
                 "lines",
                 &format!("{more} more lines are not of strace, or damaged"),

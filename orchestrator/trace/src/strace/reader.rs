@@ -325,5 +325,7 @@ fn is_dump(body: &[u8]) -> bool {
     };
     let rest = rest.trim_ascii_start();
     let is_number = rest.len() >= 5 && rest[..5].iter().all(u8::is_ascii_hexdigit);
-    *mark == b'|' && is_number || memmem::find(rest, b" in buffer ").is_some() || memmem::find(rest, b" in vector ").is_some()
+    *mark == b'|' && is_number
+        || memmem::find(rest, b" in buffer ").is_some()
+        || memmem::find(rest, b" in vector ").is_some()
 }

@@ -72,7 +72,9 @@ fn time_of(token: &[u8]) -> Option<Time> {
     }
     match number(token) {
         // whole seconds: no task has a number this high
-        Some(seconds) => (seconds > MAX_TASK).then_some(seconds)?.checked_mul(1_000_000_000),
+        Some(seconds) => (seconds > MAX_TASK)
+            .then_some(seconds)?
+            .checked_mul(1_000_000_000),
         None => seconds_ns(token),
     }
     .map(Time::Seconds)
@@ -117,7 +119,9 @@ pub(super) fn prefix(line: &[u8]) -> Prefix {
     } else {
         let length = digits(&line[at..]);
         let end = at + length + comm(&line[at + length..]);
-        if length > 0 && line.get(end) == Some(&b' ') && number(&line[at..at + length]) <= Some(MAX_TASK)
+        if length > 0
+            && line.get(end) == Some(&b' ')
+            && number(&line[at..at + length]) <= Some(MAX_TASK)
         {
             pid = number(&line[at..at + length]);
             at = end;
@@ -279,7 +283,12 @@ const DELETED: &[u8] = b"(deleted)";
 /// A descriptor as an argument or a result: its number, and with `-y` its name in brackets.
 pub(super) fn descriptor(text: &[u8]) -> (Option<u32>, Option<&[u8]>) {
     let length = match text.strip_prefix(b"0x") {
-        Some(hex) => 2 + hex.iter().take_while(|byte| byte.is_ascii_hexdigit()).count(),
+        Some(hex) => {
+            2 + hex
+                .iter()
+                .take_while(|byte| byte.is_ascii_hexdigit())
+                .count()
+        }
         None => digits(text),
     };
     let fd = unsigned(&text[..length]).and_then(|fd| i32::try_from(fd).ok());
@@ -288,9 +297,14 @@ pub(super) fn descriptor(text: &[u8]) -> (Option<u32>, Option<&[u8]>) {
 
 /// What follows `AT_FDCWD`, which stands for the current directory, also where it is shown as a number.
 pub(super) fn behind_cwd(text: &[u8]) -> Option<&[u8]> {
-    [&b"-100 /* AT_FDCWD */"[..], b"AT_FDCWD", b"-100", b"0xffffff9c"]
-        .iter()
-        .find_map(|word| text.strip_prefix(*word))
+    [
+        &b"-100 /* AT_FDCWD */"[..],
+        b"AT_FDCWD",
+        b"-100",
+        b"0xffffff9c",
+    ]
+    .iter()
+    .find_map(|word| text.strip_prefix(*word))
 }
 
 /// The name in brackets that begins at `at`.
@@ -318,7 +332,10 @@ pub(super) fn path_of_name(name: &[u8]) -> Cow<'_, [u8]> {
 /// The bytes of a string argument. `None` of what is none, such as `NULL`. An abbreviated one keeps its three points.
 pub(super) fn string(text: &[u8]) -> Option<Cow<'_, [u8]>> {
     // behind the string can be its security context
-    let text = &text[..text.first().filter(|first| **first == b'"').and_then(|_| string_end(text, 0))?];
+    let text = &text[..text
+        .first()
+        .filter(|first| **first == b'"')
+        .and_then(|_| string_end(text, 0))?];
     let inner = text.strip_prefix(b"\"")?;
     if let Some(inner) = inner.strip_suffix(b"\"") {
         return Some(unescaped(inner));
@@ -471,16 +488,27 @@ pub(super) fn has_flag(flags: &[u8], flag: &str) -> bool {
         .any(|word| word == flag.as_bytes());
     let value = || {
         let begin = memmem::find(flags, b"flags=").map_or(0, |at| at + b"flags=".len());
-        let length = flags[begin..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        let length = flags[begin..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphanumeric())
+            .count();
         unsigned(&flags[begin..begin + length])
     };
-    let bits = || FLAGS.iter().find(|(name, _)| *name == flag).map(|(_, bits)| *bits);
+    let bits = || {
+        FLAGS
+            .iter()
+            .find(|(name, _)| *name == flag)
+            .map(|(_, bits)| *bits)
+    };
     has_word || matches!((value(), bits()), (Some(value), Some(bits)) if value & bits == bits)
 }
 
 /// Whether an argument is this constant, by its name, its number or both.
 pub(super) fn is_constant(text: &[u8], name: &str, number: i64) -> bool {
-    let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
+    let end = text
+        .iter()
+        .position(|byte| *byte == b' ')
+        .unwrap_or(text.len());
     text == name.as_bytes() || integer(&text[..end]) == Some(number)
 }
 

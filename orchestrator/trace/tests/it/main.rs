@@ -7,4 +7,5 @@ mod dftracer;
 mod findings;
 mod strace;
 mod strace_files;
+mod strace_options;
 mod strace_runs;
