@@ -16,8 +16,8 @@ fn read(name: &str) -> (Facts, Profile) {
         env!("CARGO_MANIFEST_DIR")
     ));
     let mut profiler = Profiler::default();
-    let origin = read_trace(&[path], &mut profiler).unwrap();
-    (origin.counted.unwrap(), profiler.finish())
+    let origin = read_trace(&[path], &mut profiler, None).unwrap();
+    (origin.counted().unwrap(), profiler.finish())
 }
 
 fn told(name: &str, asked: Asked, limits: &Thresholds) -> Vec<Finding> {

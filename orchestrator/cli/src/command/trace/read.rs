@@ -28,7 +28,7 @@ pub fn read(files: &[Utf8PathBuf], sink: &mut dyn Sink) -> Result<TraceOrigin, F
         events: 0,
     };
     progress.bar.set_template("{msg}");
-    let read = read_trace(&files, &mut progress);
+    let read = read_trace(&files, &mut progress, None);
     progress.bar.finish_and_clear();
     read.map_err(explain)
 }
@@ -90,9 +90,8 @@ pub fn document(
     limits: &Thresholds,
 ) -> TraceDocument {
     let of_events = facts_of_profile(profile);
-    let facts = match &origin.counted {
-        Some(counted) => {
-            let mut facts = counted.clone();
+    let facts = match origin.counted() {
+        Some(mut facts) => {
             facts.add_events(&of_events);
             facts
         }
