@@ -9,6 +9,7 @@ mod dftracer;
 mod event;
 mod files;
 pub mod findings;
+pub mod jobs;
 mod lines;
 mod overlay;
 pub mod profile;
