@@ -8,13 +8,17 @@
 //! | `compare.rs` | what differs between two traces |
 //! | `page/` | a trace as one self-contained page with plots |
 //! | `zones.rs` | time per zone: writes of images laid over what the images are made of |
+//! | `jobs.rs` | several Darshan logs as CSV and JSON |
+//! | `severities.rs` | how many findings of each severity there are |
 //! | `sinks.rs` | several sinks for one reading |
 
 mod compare;
 mod csv_events;
 mod document;
+mod jobs;
 mod page;
 mod perfetto;
+mod severities;
 mod sinks;
 mod zones;
 
@@ -24,7 +28,9 @@ pub use document::{
     BurstKind, ShownBurst, ShownFile, ShownFinding, ShownProcess, ShownRates, ShownStream,
     TraceDocument, TraceHead, document,
 };
+pub use jobs::{JobSum, JobsDocument, ModuleTotal, write_files_csv, write_jobs_csv};
 pub use page::{PageError, PlotSink, Plots, page};
 pub use perfetto::Perfetto;
+pub use severities::severities;
 pub use sinks::All;
 pub use zones::{ZoneSink, ZoneTime, ZoneTimes};

@@ -8,6 +8,7 @@
 //! | `bins.rs` | draws bins as few paths |
 //! | `figure.rs` | a plot with its axes and its caption |
 //! | `curves.rs` | the plots of bandwidth and bursts |
+//! | `heat.rs` | the plots of Darshan's heat maps |
 //! | `plots.rs` | the plots of bins, and which plots a page has |
 //! | `words.rs` | the abstract: what was traced, in sentences |
 //! | `tables.rs` | findings, files, processes |
@@ -17,6 +18,7 @@ mod bins;
 mod curves;
 mod figure;
 mod grid;
+mod heat;
 mod plots;
 mod sink;
 mod tables;

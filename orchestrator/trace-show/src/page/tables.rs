@@ -82,7 +82,7 @@ pub(super) fn findings(document: &TraceDocument) -> Option<Value> {
     ];
     let rows = by_severity(document).into_iter().map(|f| {
         let class = match f.severity {
-            "high" => "high",
+            "critical" => "high",
             "warning" => "warn",
             "good" => "good",
             _ => "txt",

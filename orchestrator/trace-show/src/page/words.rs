@@ -1,7 +1,10 @@
 //! What was traced, in sentences.
 
 use super::text::{self, escape};
-use crate::document::{ShownFinding, TraceDocument};
+use crate::{
+    document::{ShownFinding, TraceDocument},
+    severities::severities,
+};
 use serde_json::{Value, json};
 
 /// Most findings that the abstract tells of.
@@ -41,7 +44,7 @@ pub(super) fn title(document: &TraceDocument) -> String {
 /// The findings, most severe first.
 pub(super) fn by_severity(document: &TraceDocument) -> Vec<&ShownFinding> {
     let order = |severity: &str| {
-        ["high", "warning", "info", "good"]
+        ["critical", "warning", "info", "good"]
             .iter()
             .position(|s| *s == severity)
     };
@@ -119,10 +122,11 @@ pub(super) fn sentences(document: &TraceDocument) -> Vec<String> {
 fn of_findings(document: &TraceDocument) -> String {
     let severe: Vec<&ShownFinding> = by_severity(document)
         .into_iter()
-        .filter(|f| matches!(f.severity, "high" | "warning"))
+        .filter(|f| matches!(f.severity, "critical" | "warning"))
         .collect();
+    let counts = format!("Findings: {}", severities(&document.findings));
     if severe.is_empty() {
-        return "No finding says that time may be lost.".to_owned();
+        return format!("{counts}.");
     }
     let told: Vec<String> = severe
         .iter()
@@ -140,16 +144,8 @@ fn of_findings(document: &TraceDocument) -> String {
             )
         })
         .collect();
-    let what = text::of(
-        severe.len() as u64,
-        "finding says that time may be lost",
-        "findings say that time may be lost",
-    );
-    if severe.len() > MOST_FINDINGS {
-        format!("{what}; the most severe: {}.", told.join("; "))
-    } else {
-        format!("{what}: {}.", told.join("; "))
-    }
+    let most = if severe.len() > MOST_FINDINGS { "the most severe: " } else { "" };
+    format!("{counts}. {most}{}.", told.join("; "))
 }
 
 /// Why there are no plots.

@@ -1,6 +1,7 @@
 //! `cvc trace`
 
 mod asked;
+mod jobs;
 mod read;
 mod show;
 
@@ -19,7 +20,10 @@ use std::io::{self, BufWriter, Write};
 pub fn trace(args: &TraceArgs) -> Result<ExitStatus, Failure> {
     match &args.command {
         Some(TraceCommand::Compare(args)) => compare_two(args),
-        None => one(args),
+        None => match jobs::logs(args)? {
+            Some(logs) => jobs::show(args, &logs),
+            None => one(args),
+        },
     }
 }
 
@@ -107,7 +111,9 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
     let document = read::document(args, &origin, &profile, &limits);
     let zones = zones.map(ZoneSink::finish);
     if let (Some(path), Some(plots)) = (&args.html, plots) {
-        let page = page(&document, &plots.finish()).map_err(|e| Failure::Other {
+        let mut plots = plots.finish();
+        plots.heat = origin.logs.iter().flat_map(|log| log.heat.clone()).collect();
+        let page = page(&document, &plots).map_err(|e| Failure::Other {
             status: ExitStatus::Internal,
             message: e.to_string(),
             hint: None,

@@ -34,7 +34,7 @@ pub fn read(files: &[Utf8PathBuf], sink: &mut dyn Sink) -> Result<TraceOrigin, F
 }
 
 /// A run's directory stands for the trace in it.
-fn of_run(path: &Utf8Path) -> Utf8PathBuf {
+pub fn of_run(path: &Utf8Path) -> Utf8PathBuf {
     ["trace", "run.darshan"]
         .map(|name| path.join(name))
         .into_iter()
@@ -99,6 +99,7 @@ pub fn document(
     };
     let asked = Asked {
         aggregators: args.aggregators,
+        in_campaign: args.files.iter().any(|path| of_run(path) != *path),
     };
     let found = findings(&facts, asked, limits);
     cvc_trace_show::document(

@@ -2,7 +2,7 @@
 
 use crate::text::{paragraph, table};
 use cvc_core::units::{counted, duration, size};
-use cvc_trace_show::{BurstKind, ShownFile, ShownFinding, TraceDocument, ZoneTimes};
+use cvc_trace_show::{BurstKind, ShownFile, ShownFinding, TraceDocument, ZoneTimes, severities};
 use std::{
     collections::BTreeMap,
     io::{self, Write},
@@ -58,8 +58,14 @@ pub fn show(
     }
     let is_good = |f: &&ShownFinding| f.severity == "good" || f.severity == "info";
     let told: Vec<&ShownFinding> = of.findings.iter().filter(|f| all || !is_good(f)).collect();
+    let hides = told.len() < of.findings.len();
+    let counts = format!(
+        "Findings: {}{}",
+        severities(&of.findings),
+        if hides { "; --all lists all" } else { "" }
+    );
+    writeln!(out, "\n{}", paragraph("", &counts))?;
     if !told.is_empty() {
-        writeln!(out)?;
         let mut before: BTreeMap<&str, usize> = BTreeMap::new();
         for finding in told {
             let same = before.entry(finding.code).or_default();
