@@ -22,8 +22,8 @@ pub use darshan::{
     Common, DarshanCompression, DarshanCounters, DarshanHeader, DarshanHeatmap, DarshanJob,
     DarshanLog, DarshanLustre, DarshanLustreComponent, DarshanModule, DarshanModuleInfo,
     DarshanMount, DarshanRecordId, DarshanSummary, DarshanSums, DarshanVisitor, DxtRecord,
-    DxtSegment, EachRecord, FileSums, HeatGrid, ModuleReading, ModuleSummary, RankTime, RankTotal,
-    RecordSums, read_dxt, read_dxt_of, summarize, summarize_each,
+    DxtSegment, EachRecord, FileSums, HeatGrid, LayerTotal, ModuleReading, ModuleSummary, RankTime,
+    RankTotal, RecordSums, read_dxt, read_dxt_of, summarize, summarize_each,
 };
 pub use dftracer::{read_dftracer, read_dftracer_files};
 pub use event::{Api, Event, FileId, Op, ProcessId};

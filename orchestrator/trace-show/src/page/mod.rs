@@ -64,7 +64,7 @@ pub fn page(document: &TraceDocument, plots: &Plots) -> Result<String, PageError
         "title": text::escape(&words::title(document)), "abstract": words::sentences(document),
         "findings": tables::findings(document), "missing": tables::missing(document), "figures": figures,
         "no_plots": words::no_plots(document, figures.is_empty()), "rest": rest.as_deref().map(text::escape),
-        "files": tables::files(document), "processes": tables::processes(document), "provenance": words::provenance(document),
+        "modules": tables::modules(document), "files": tables::files(document), "processes": tables::processes(document), "provenance": words::provenance(document),
     });
     engine
         .render("page", &context)

@@ -26,7 +26,7 @@ pub use job::{DarshanJob, DarshanMount};
 pub use log::DarshanLog;
 pub use module::DarshanModule;
 pub use summary::{
-    Common, DarshanSummary, DarshanSums, EachRecord, FileSums, HeatGrid, ModuleReading,
+    Common, DarshanSummary, DarshanSums, EachRecord, FileSums, HeatGrid, LayerTotal, ModuleReading,
     ModuleSummary, RankTime, RankTotal, RecordSums, summarize, summarize_each,
 };
 pub use visitor::{

@@ -120,6 +120,8 @@ pub struct FileSums {
     pub read_by: Option<Spread>,
     /// Bytes that each rank wrote.
     pub written_by: Option<Spread>,
+    /// Number of ranks with a record of their own that read bytes, and that wrote bytes.
+    pub readers_writers: [u64; 2],
 }
 
 /// One record, for whoever wants each of them.
@@ -131,6 +133,8 @@ pub struct RecordSums<'a> {
     pub name: Option<&'a [u8]>,
     /// Its rank; `None` for all ranks together.
     pub rank: Option<i64>,
+    /// Whether its module is partial: other records are missing.
+    pub partial: bool,
     /// Its counters.
     pub sums: &'a DarshanSums,
 }
@@ -304,6 +308,7 @@ impl<'a> Summarizer<'a> {
                     sums: DarshanSums::new(of.module),
                     read_by: None,
                     written_by: None,
+                    readers_writers: [0; 2],
                 });
                 files.len() - 1
             }
@@ -374,6 +379,8 @@ impl DarshanVisitor for Summarizer<'_> {
                 let with = |spread: Option<Spread>, bytes: u64| Spread::with(spread, bytes as f64);
                 file.read_by = Some(with(file.read_by, read));
                 file.written_by = Some(with(file.written_by, written));
+                let of = &mut file.readers_writers;
+                *of = [of[0] + u64::from(read > 0), of[1] + u64::from(written > 0)];
             }
         }
         if let Some(each) = &mut self.each {
@@ -383,6 +390,7 @@ impl DarshanVisitor for Summarizer<'_> {
                 id: of.id,
                 name: self.summary.names.get(&of.id).map(|name| &**name),
                 rank: Some(of.rank).filter(|&rank| rank >= 0),
+                partial: self.summary.modules[place].info.partial,
                 sums: &sums,
             })?;
         }
