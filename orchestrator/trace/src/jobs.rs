@@ -3,7 +3,7 @@
 //! Each log is read once, on this thread, and only its row stays in memory; files are added up as they come.
 
 use crate::{
-    darshan::{DarshanCompression, DarshanModule, DarshanSummary, FileSums, ModuleSummary, summarize},
+    darshan::{DarshanCompression, DarshanModule, DarshanSummary, FileSums, LayerTotal, ModuleSummary, summarize},
     sink::TraceError,
 };
 use serde::Serialize;
@@ -231,19 +231,17 @@ fn row_of(path: &Path, log: &DarshanSummary) -> JobRow {
     let run_time_s = job.and_then(|job| job.run_time_s());
     let processes = job.map_or(0, |job| u64::try_from(job.ranks).unwrap_or(0));
     let command = job.map(|job| String::from_utf8_lossy(&job.command).into_owned());
-    let lowest = lowest_layers(log);
-    let sum = |of: fn(&JobModule) -> u64, modules: &[JobModule]| {
-        modules.iter().filter(|m| lowest.contains(m.module)).map(of).fold(0, u64::saturating_add)
-    };
+    let moved = log.moved().unwrap_or_default();
+    let sum = |of: fn(&LayerTotal) -> u64| moved.values().map(of).fold(0, u64::saturating_add);
     let modules: Vec<JobModule> = log.modules.iter().filter_map(module_of).collect();
     let io_s = |name: &str| modules.iter().find(|m| m.module == name).map_or(0.0, |m| m.io_s);
     // a call of MPI-IO has its calls of POSIX within
     let all_io_s = io_s("POSIX").max(io_s("MPI-IO")) + io_s("STDIO") + io_s("DFS").max(io_s("DAOS"));
     let all_s = run_time_s.map_or(0.0, |s| s * processes as f64);
-    let busiest = modules
+    let busiest = moved
         .iter()
-        .filter(|m| lowest.contains(m.module))
-        .max_by_key(|m| m.read_bytes.saturating_add(m.written_bytes));
+        .max_by_key(|(_, total)| total.read_bytes.saturating_add(total.written_bytes))
+        .and_then(|(module, _)| log.module(*module));
     JobRow {
         log: path.to_owned(),
         program: command
@@ -257,28 +255,13 @@ fn row_of(path: &Path, log: &DarshanSummary) -> JobRow {
         start_unix_s: job.map_or(0, |job| job.start.0),
         end_unix_s: job.and_then(|job| job.end).map(|end| end.0),
         run_time_s,
-        read_bytes: sum(|m| m.read_bytes, &modules),
-        written_bytes: sum(|m| m.written_bytes, &modules),
-        mib_s: busiest.and_then(|m| m.mib_s),
+        read_bytes: sum(|of| of.read_bytes),
+        written_bytes: sum(|of| of.written_bytes),
+        mib_s: busiest.and_then(ModuleSummary::bandwidth_mib_s),
         io_share: (all_s > 0.0).then(|| all_io_s / all_s),
         notes: notes_of(log),
         modules,
     }
-}
-
-/// The modules whose bytes add up to those of the job: what MPI-IO moves, POSIX or DFS moves too, and DFS through objects of DAOS.
-fn lowest_layers(log: &DarshanSummary) -> HashSet<&'static str> {
-    let moved = |module| {
-        log.module(module)
-            .and_then(|of| of.sums.as_ref())
-            .is_some_and(|sums| sums.read_bytes().unwrap_or(0) > 0 || sums.written_bytes().unwrap_or(0) > 0)
-    };
-    let dfs = if moved(DarshanModule::Dfs) { DarshanModule::Dfs } else { DarshanModule::Daos };
-    let mut lowest = HashSet::from([DarshanModule::Posix.name(), DarshanModule::Stdio.name(), dfs.name()]);
-    if !moved(DarshanModule::Posix) && !moved(dfs) {
-        lowest.insert(DarshanModule::MpiIo.name());
-    }
-    lowest
 }
 
 fn module_of(of: &ModuleSummary) -> Option<JobModule> {
@@ -307,7 +290,7 @@ fn notes_of(log: &DarshanSummary) -> Vec<String> {
     if log.header.compression == DarshanCompression::None || log.job.as_ref().is_some_and(|job| job.end.is_none()) {
         notes.push("the job did not come to its end".to_owned());
     }
-    notes.extend(uncounted_mpi_io(log));
+    notes.extend(uncounted_mpi_io(log).map(|problem| format!("module MPI-IO: {problem}")));
     notes
 }
 
@@ -317,24 +300,27 @@ fn notes_of(log: &DarshanSummary) -> Vec<String> {
 #[must_use]
 pub fn uncounted_mpi_io(log: &DarshanSummary) -> Option<String> {
     let of = |module| log.files.iter().filter(move |file| file.sums.module == module);
-    let silent: HashMap<_, _> = of(DarshanModule::MpiIo)
+    let silent: HashSet<_> = of(DarshanModule::MpiIo)
         .filter(|file| file.sums.reads() == Some(0) && file.sums.writes() == Some(0) && file.sums.opens() > Some(0))
-        .map(|file| (file.id, ()))
+        .map(|file| file.id)
         .collect();
     if silent.is_empty() {
         return None;
     }
     let below: Vec<&FileSums> = of(DarshanModule::Posix)
         .chain(of(DarshanModule::Dfs))
-        .filter(|file| silent.contains_key(&file.id) && bytes_of(file) > 0)
+        .filter(|file| silent.contains(&file.id) && bytes_of(file) > 0)
         .collect();
     let first = below.first()?;
     let bytes = below.iter().fold(0, |sum: u64, file| sum.saturating_add(bytes_of(file)));
+    let others = match below.len() {
+        1 => String::new(),
+        n => format!(" and of {} others", n - 1),
+    };
     Some(format!(
-        "MPI-IO: {} files opened through it moved {:.1} MiB, but no read or write of MPI-IO is counted, such as of {}: Darshan does not see large-count calls (MPI_File_write_c, ...)",
-        below.len(),
-        bytes as f64 / MIB,
-        log.name_text(first.id)
+        "no read or write of {}{others} is counted, which it opened and of which {:.1} MiB moved: Darshan does not see large-count calls (MPI_File_write_c, ...)",
+        log.name_text(first.id),
+        bytes as f64 / MIB
     ))
 }
 
@@ -343,10 +329,11 @@ fn bytes_of(file: &FileSums) -> u64 {
     of[0].saturating_add(of[1])
 }
 
-/// The Darshan logs in a directory and those below it, in the order of their names; of a file the file itself. Links to directories are not followed.
+/// The Darshan logs in a directory and those below it, in the order of their names; of a file the file itself. Directories that cannot be
+/// read are among them. Links to directories are not followed.
 ///
 /// # Errors
-/// A directory cannot be read.
+/// The directory cannot be read.
 pub fn darshan_logs_below(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut logs = Vec::new();
     if path.is_dir() {
@@ -364,7 +351,10 @@ fn search(directory: &Path, depth: usize, logs: &mut Vec<PathBuf>) -> io::Result
         let (path, kind) = (entry.path(), entry.file_type()?);
         let name = path.as_os_str().as_encoded_bytes();
         if kind.is_dir() && depth < MAX_DEPTH {
-            search(&path, depth + 1, logs)?;
+            // reading it fails again, and then names it
+            if search(&path, depth + 1, logs).is_err() {
+                logs.push(path);
+            }
         } else if (name.ends_with(b".darshan") || name.ends_with(b".darshan_partial")) && path.is_file() {
             logs.push(path);
         }

@@ -7,6 +7,7 @@ use crate::{
     dftracer::read_dftracer_files,
     event::{Event, FileId, ProcessId},
     findings::{Facts, facts_of_summary},
+    jobs::uncounted_mpi_io,
     sink::{Missing, Process, Sink, TraceError},
     strace::read_strace_files,
 };
@@ -265,6 +266,10 @@ fn read_darshan_logs(
         )?;
         for missing in &summary.missing {
             shifted.missing(missing).map_err(TraceError::Sink)?;
+        }
+        if let Some(problem) = uncounted_mpi_io(&summary) {
+            let part = "module MPI-IO".to_owned();
+            shifted.missing(&Missing { part, problem }).map_err(TraceError::Sink)?;
         }
         if summary.header.has_events() {
             shifted.known.clone_from(&summary.missing);

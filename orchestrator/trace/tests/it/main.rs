@@ -5,6 +5,7 @@ mod collected;
 mod darshan;
 mod dftracer;
 mod findings;
+mod jobs;
 mod strace;
 mod strace_files;
 mod strace_options;

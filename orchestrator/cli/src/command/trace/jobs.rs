@@ -27,22 +27,25 @@ const LISTED: usize = 15;
 
 /// The logs, if these are several logs of Darshan; `None` of one trace.
 pub fn logs(args: &TraceArgs) -> Result<Option<Vec<PathBuf>>, Failure> {
-    let mut logs = Vec::new();
+    let (mut logs, mut is_deep) = (Vec::new(), false);
     for path in &args.files {
         // a run has one trace, also of several logs
         if read::of_run(path) != *path {
             return one_trace(args);
         }
-        let below = darshan_logs_below(path.as_std_path());
-        logs.extend(below.map_err(|e| unreadable(format!("cannot read {path}: {e}"), None))?);
+        let below = darshan_logs_below(path.as_std_path())
+            .map_err(|e| unreadable(format!("cannot read {path}: {e}"), None))?;
+        is_deep |= below.iter().any(|log| path.is_dir() && log.parent() != Some(path.as_std_path()));
+        logs.extend(below);
     }
     let is_log = |log: &PathBuf| {
         let name = log.as_os_str().as_encoded_bytes();
         name.ends_with(b".darshan")
             || name.ends_with(b".darshan_partial")
+            || log.is_dir()
             || matches!(kind_of(std::slice::from_ref(log)), Ok(TraceKind::Darshan))
     };
-    match logs.len() > 1 && logs.iter().all(is_log) {
+    match (logs.len() > 1 || is_deep) && logs.iter().all(is_log) {
         true => Ok(Some(logs)),
         false => one_trace(args),
     }
