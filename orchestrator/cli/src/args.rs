@@ -598,7 +598,7 @@ pub struct TraceArgs {
     #[command(subcommand)]
     pub command: Option<TraceCommand>,
     /// The files of one trace: a log of Darshan, files of `strace -ff -ttt -T -y` or `-f`, .pfw files of DFTracer, or directories with them; the
-    /// directory of a run stands for the trace in it
+    /// directory of a run stands for the trace in it. Several logs of Darshan, or a directory with several, are a table of jobs
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<Utf8PathBuf>,
     /// Print JSON
@@ -607,6 +607,15 @@ pub struct TraceArgs {
     /// Write every event as a line of CSV to this file; `-` is standard output, and nothing else is printed then
     #[arg(long, value_name = "FILE")]
     pub csv: Option<Utf8PathBuf>,
+    /// Of several logs, write a line of CSV for each file to this file; --csv writes one for each job and module
+    #[arg(long, value_name = "FILE")]
+    pub files_csv: Option<Utf8PathBuf>,
+    /// Of several logs, only those whose program or path has this text; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    pub job: Vec<String>,
+    /// Of several logs, only files whose path has this text; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    pub path: Vec<String>,
     /// Write a file for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<Utf8PathBuf>,

@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("arguments are needed: PAGE FILE...".into());
     };
     let (mut profiler, mut plots) = (Profiler::default(), PlotSink::default());
-    let origin = read_trace(inputs, &mut All(vec![&mut profiler, &mut plots]))?;
+    let origin = read_trace(inputs, &mut All(vec![&mut profiler, &mut plots]), None)?;
     let profile = profiler.finish();
     let found = findings(
         &facts_of_profile(&profile),

@@ -66,7 +66,10 @@ pub fn compare(a: (&Profile, &TraceDocument), b: (&Profile, &TraceDocument)) -> 
     };
     let rate = |d: &TraceDocument| {
         let (bytes, time_s) = d.files.iter().fold((0, 0.0), |(bytes, time), f| {
-            (bytes + f.writes.bytes, time + f.writes.time_s)
+            (
+                u64::saturating_add(bytes, f.writes.bytes),
+                time + f.writes.time_s,
+            )
         });
         (bytes > 0 && time_s > 0.0).then(|| bytes as f64 / 1_048_576.0 / time_s)
     };
@@ -112,18 +115,29 @@ fn of_role(
         }
     };
     let sum = |files: &[ShownFile], of: fn(&ShownFile) -> u64| -> String {
-        files.iter().map(of).sum::<u64>().to_string()
+        files
+            .iter()
+            .map(of)
+            .fold(0, u64::saturating_add)
+            .to_string()
     };
     told("files", &|f| f.len().to_string());
     told("reads", &|f| sum(f, |f| f.reads.operations));
     told("read bytes", &|f| sum(f, |f| f.reads.bytes));
     told("writes", &|f| sum(f, |f| f.writes.operations));
     told("written bytes", &|f| sum(f, |f| f.writes.bytes));
-    told("writers", &|f| sum(f, |f| f.writers as u64));
+    told("writers", &|f| {
+        let known: Option<Vec<usize>> = f.iter().map(|f| f.writers).collect();
+        known.map_or_else(
+            || "not known".to_owned(),
+            |n| n.iter().sum::<usize>().to_string(),
+        )
+    });
     told("sizes of writes", &|f| {
         let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
         for (bin, n) in f.iter().flat_map(|f| &f.writes.sizes) {
-            *sizes.entry(bin).or_default() += n;
+            let sum = sizes.entry(bin).or_default();
+            *sum = sum.saturating_add(*n);
         }
         sizes
             .iter()

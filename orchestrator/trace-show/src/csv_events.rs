@@ -46,7 +46,7 @@ impl<W: Write> CsvEvents<W> {
 }
 
 /// A text as a field: in quotes where it has to be, and never a formula of a spreadsheet.
-fn field(text: &str) -> String {
+pub(crate) fn field(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let text = if formula {
         format!("'{text}")

@@ -1,5 +1,6 @@
 //! Everything that is said of a trace: what `--json` prints, and what tables and pages are made of.
 
+use crate::counters::{ShownLayer, ShownLog, ShownRecord};
 use cvc_trace::{
     Api, ProcessId,
     findings::{Finding, Severity},
@@ -9,7 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Version of the form.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Where a trace is from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -77,10 +78,10 @@ pub struct ShownFile {
     pub interface: Option<&'static str>,
     /// How many processes used it.
     pub processes: usize,
-    /// How many of them read it and wrote it.
-    pub readers: usize,
+    /// How many of them read it; `None` where only a sum over all ranks is known.
+    pub readers: Option<usize>,
     /// How many of them wrote it.
-    pub writers: usize,
+    pub writers: Option<usize>,
     /// Bytes of the writer with the least and of that with the most; `None` with fewer than two.
     pub written_least_most: Option<(u64, u64)>,
     /// All reads.
@@ -114,8 +115,8 @@ pub struct ShownProcess {
     pub written_bytes: u64,
     /// Seconds in reads, writes and everything else.
     pub time_s: f64,
-    /// When its last operation that moved bytes ended, seconds since the start of the trace.
-    pub last_s: f64,
+    /// When its last operation that moved bytes ended, seconds since the start of the trace; `None` where only counters are known.
+    pub last_s: Option<f64>,
 }
 
 /// Which operations a burst is of.
@@ -216,6 +217,17 @@ pub struct TraceDocument {
     pub files: Vec<ShownFile>,
     /// Findings, in the order of their codes.
     pub findings: Vec<ShownFinding>,
+    /// What the counters of each Darshan log add up to. They are the totals; events are a part of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<ShownLog>,
+    /// Reads and writes that are events, by the lowest interface of each file, where a Darshan log has DXT.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_totals: Option<ShownLayer>,
+    /// Counters of each file and rank, at most 20,000.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<ShownRecord>,
+    /// Number of further records, which CSV has.
+    pub more_records: u64,
 }
 
 const MIB: f64 = 1_048_576.0;
@@ -265,6 +277,10 @@ pub fn document(
         processes: shown_processes(profile),
         files,
         findings: found.iter().map(shown_finding).collect(),
+        logs: Vec::new(),
+        event_totals: None,
+        records: Vec::new(),
+        more_records: 0,
     }
 }
 
@@ -272,7 +288,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn bandwidth(bytes: u64, time_s: f64) -> Option<f64> {
+pub(crate) fn bandwidth(bytes: u64, time_s: f64) -> Option<f64> {
     (bytes > 0 && time_s > 0.0).then(|| bytes as f64 / MIB / time_s)
 }
 
@@ -291,7 +307,7 @@ fn rhythm(bursts: &[Burst]) -> Option<String> {
     let sizes: Vec<f64> = bursts.iter().map(|b| b.bytes as f64 / MIB).collect();
     let lengths: Vec<f64> = bursts
         .iter()
-        .map(|b| seconds(b.end_ns - b.start_ns))
+        .map(|b| seconds(b.end_ns.saturating_sub(b.start_ns)))
         .collect();
     match bursts.len() {
         0 => None,
@@ -303,7 +319,7 @@ fn rhythm(bursts: &[Burst]) -> Option<String> {
         n => {
             let starts: Vec<f64> = bursts
                 .windows(2)
-                .map(|w| seconds(w[1].start_ns - w[0].start_ns))
+                .map(|w| seconds(w[1].start_ns.saturating_sub(w[0].start_ns)))
                 .collect();
             let every = if spread_pct(&starts) < 20.0 {
                 format!(
@@ -377,7 +393,7 @@ fn shown_stream(of: &Stream) -> ShownStream {
     }
 }
 
-fn filled(sizes: &SizeBins) -> BTreeMap<&'static str, u64> {
+pub(crate) fn filled(sizes: &SizeBins) -> BTreeMap<&'static str, u64> {
     sizes.iter().filter(|(_, n)| *n > 0).collect()
 }
 
@@ -399,7 +415,7 @@ fn together<'a>(streams: impl Iterator<Item = &'a Stream>) -> ShownStream {
     let mut sizes = SizeBins::default();
     let mut patterns: BTreeMap<String, usize> = BTreeMap::new();
     for of in streams.filter(|s| s.operations > 0) {
-        all.operations += of.operations;
+        all.operations = all.operations.saturating_add(of.operations);
         all.bytes = all.bytes.saturating_add(of.bytes);
         all.time_s += seconds(of.duration_ns);
         sizes.merge(&of.sizes);
@@ -434,9 +450,9 @@ fn shown_file(profile: &Profile, file: &FileUse) -> ShownFile {
     let metadata = file.uses.values().map(|u| u.metadata);
     let (opens, syncs, operations, duration_ns) = metadata.fold((0, 0, 0, 0_u64), |sum, m| {
         (
-            sum.0 + m.opens,
-            sum.1 + m.syncs,
-            sum.2 + m.operations,
+            u64::saturating_add(sum.0, m.opens),
+            u64::saturating_add(sum.1, m.syncs),
+            u64::saturating_add(sum.2, m.operations),
             sum.3.saturating_add(m.duration_ns),
         )
     });
@@ -447,8 +463,8 @@ fn shown_file(profile: &Profile, file: &FileUse) -> ShownFile {
         access: file.access(),
         interface: lowest.map(Api::word),
         processes: processes.len(),
-        readers: uses.iter().filter(|(_, u)| u.reads.operations > 0).count(),
-        writers: writers.len(),
+        readers: Some(uses.iter().filter(|(_, u)| u.reads.operations > 0).count()),
+        writers: Some(writers.len()),
         written_least_most: writers
             .iter()
             .min()
@@ -505,7 +521,7 @@ fn shown_processes(profile: &Profile) -> Vec<ShownProcess> {
                 read_bytes,
                 written_bytes,
                 time_s: seconds(busy_ns),
-                last_s: seconds(last_ns),
+                last_s: Some(seconds(last_ns)),
             };
             (process.rank, shown)
         })

@@ -61,7 +61,7 @@ impl Perfetto {
                 ends.push(0);
                 ends.len() - 1
             });
-            ends[track] = event.end_ns().max(event.start_ns + 1);
+            ends[track] = event.end_ns().max(event.start_ns.saturating_add(1));
             let number = event.api as usize * 1000 + track;
             let file = self.files.get(&event.file).map_or("", String::as_str);
             write(json!({

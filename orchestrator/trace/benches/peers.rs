@@ -104,7 +104,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn cvc(path: &Path) {
     let mut profiler = Profiler::default();
-    read_trace(&[path.to_owned()], &mut profiler).unwrap();
+    read_trace(&[path.to_owned()], &mut profiler, None).unwrap();
     let profile = profiler.finish();
     assert!(profile.events > 0);
     for file in &profile.files {

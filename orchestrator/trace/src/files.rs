@@ -10,6 +10,9 @@ use std::{
     },
 };
 
+/// The name of operations whose file the trace does not tell.
+pub(crate) const UNKNOWN_FILE: &[u8] = b"<unknown file>";
+
 /// Stands for a number that the trace does not tell.
 const UNKNOWN: u64 = u64::MAX;
 

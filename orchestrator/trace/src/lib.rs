@@ -9,21 +9,25 @@ mod dftracer;
 mod event;
 mod files;
 pub mod findings;
+pub mod jobs;
 mod lines;
 mod overlay;
 pub mod profile;
 mod read;
 mod sink;
+mod spread;
 mod strace;
 
 pub use darshan::{
-    DarshanCompression, DarshanCounters, DarshanHeader, DarshanHeatmap, DarshanJob, DarshanLog,
-    DarshanLustre, DarshanLustreComponent, DarshanModule, DarshanModuleInfo, DarshanMount,
-    DarshanRecordId, DarshanVisitor, DxtRecord, DxtSegment, read_dxt, read_dxt_of,
+    Common, DarshanCompression, DarshanCounters, DarshanHeader, DarshanHeatmap, DarshanJob,
+    DarshanLog, DarshanLustre, DarshanLustreComponent, DarshanModule, DarshanModuleInfo,
+    DarshanMount, DarshanRecordId, DarshanSummary, DarshanSums, DarshanVisitor, DxtRecord,
+    DxtSegment, EachRecord, FileSums, HeatGrid, LayerTotal, ModuleReading, ModuleSummary, RankTime,
+    RankTotal, RecordSums, read_dxt, read_dxt_of, summarize, summarize_each,
 };
 pub use dftracer::{read_dftracer, read_dftracer_files};
 pub use event::{Api, Event, FileId, Op, ProcessId};
 pub use overlay::{Overlay, PartTime};
-pub use read::{TraceKind, TraceOrigin, kind_of, read_trace};
+pub use read::{TraceKind, TraceOrigin, has_events, kind_of, read_trace};
 pub use sink::{Missing, Process, Sink, TextSummary, TraceError};
 pub use strace::{read_strace, read_strace_files};

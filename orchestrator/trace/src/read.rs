@@ -1,10 +1,13 @@
 //! Reads a trace of any kind.
 
 use crate::{
-    darshan::{DarshanCompression, DarshanHeader, DarshanJob, DarshanLog, read_dxt},
+    darshan::{
+        DarshanCompression, DarshanLog, DarshanSummary, EachRecord, read_dxt, summarize_each,
+    },
     dftracer::read_dftracer_files,
     event::{Event, FileId, ProcessId},
-    findings::{CounterFacts, Facts},
+    findings::{Facts, facts_of_summary},
+    jobs::uncounted_mpi_io,
     sink::{Missing, Process, Sink, TraceError},
     strace::read_strace_files,
 };
@@ -52,24 +55,23 @@ pub struct TraceOrigin {
     pub began_unix_ns: Option<u64>,
     /// Whether the run did not come to its end.
     pub is_partial: bool,
-    /// What the counters of a Darshan log tell.
-    pub counted: Option<Facts>,
+    /// What the counters of each Darshan log add up to.
+    pub logs: Vec<DarshanSummary>,
 }
 
-/// Reads the files of one trace, or directories with them, into a sink. Files of different tracers are not one trace.
+/// Reads the files of one trace, or directories with them, into a sink, and each record of counters into `each`. Files of different tracers are not one
+/// trace.
 ///
 /// # Errors
 /// A file cannot be read or is no trace, or the sink cannot go on.
-pub fn read_trace(paths: &[PathBuf], sink: &mut dyn Sink) -> Result<TraceOrigin, TraceError> {
+pub fn read_trace(
+    paths: &[PathBuf],
+    sink: &mut dyn Sink,
+    each: Option<EachRecord<'_>>,
+) -> Result<TraceOrigin, TraceError> {
     let kind = kind_of(paths)?;
     match kind {
-        TraceKind::Darshan => {
-            let mut logs = Vec::new();
-            for path in paths {
-                logs.extend(logs_of(path)?);
-            }
-            read_darshan_logs(&logs, sink)
-        }
+        TraceKind::Darshan => read_darshan_logs(&all_logs(paths)?, sink, each),
         TraceKind::Strace | TraceKind::DfTracer => {
             let summary = if kind == TraceKind::Strace {
                 read_strace_files(paths, sink)?
@@ -83,7 +85,7 @@ pub fn read_trace(paths: &[PathBuf], sink: &mut dyn Sink) -> Result<TraceOrigin,
                 ranks: None,
                 began_unix_ns: summary.began_unix_ns,
                 is_partial: false,
-                counted: None,
+                logs: Vec::new(),
             })
         }
     }
@@ -180,6 +182,30 @@ fn entries(directory: &Path) -> Result<Vec<PathBuf>, TraceError> {
     Ok(found)
 }
 
+/// Whether a trace has single operations: all do but logs of Darshan without DXT.
+///
+/// # Errors
+/// As of [`read_trace`].
+pub fn has_events(paths: &[PathBuf]) -> Result<bool, TraceError> {
+    if kind_of(paths)? != TraceKind::Darshan {
+        return Ok(true);
+    }
+    for path in all_logs(paths)? {
+        if DarshanLog::open(&path)?.header().has_events() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn all_logs(paths: &[PathBuf]) -> Result<Vec<PathBuf>, TraceError> {
+    let mut logs = Vec::new();
+    for path in paths {
+        logs.extend(logs_of(path)?);
+    }
+    Ok(logs)
+}
+
 fn logs_of(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -211,7 +237,11 @@ fn first_bytes(path: &Path) -> Result<Vec<u8>, TraceError> {
     Ok(first)
 }
 
-fn read_darshan_logs(logs: &[PathBuf], sink: &mut dyn Sink) -> Result<TraceOrigin, TraceError> {
+fn read_darshan_logs(
+    logs: &[PathBuf],
+    sink: &mut dyn Sink,
+    mut each: Option<EachRecord<'_>>,
+) -> Result<TraceOrigin, TraceError> {
     let mut origin = TraceOrigin {
         kind: TraceKind::Darshan,
         format: None,
@@ -219,33 +249,52 @@ fn read_darshan_logs(logs: &[PathBuf], sink: &mut dyn Sink) -> Result<TraceOrigi
         ranks: None,
         began_unix_ns: None,
         is_partial: false,
-        counted: None,
+        logs: Vec::new(),
     };
     let mut shifted = Shifted {
         sink,
         of: (0, 0),
         next: (0, 0),
+        known: Vec::new(),
     };
-    for log in logs {
-        let mut counters = CounterFacts::default();
-        DarshanLog::open(log)?.read(&mut counters)?;
+    for path in logs {
         shifted.of = shifted.next;
-        read_dxt(log, &mut shifted)?;
-        origin.add(counters);
+        let log = DarshanLog::open(path)?;
+        let summary = summarize_each(
+            log,
+            each.as_mut().map(|each| -> EachRecord<'_> { &mut **each }),
+        )?;
+        for missing in &summary.missing {
+            shifted.missing(missing).map_err(TraceError::Sink)?;
+        }
+        if let Some(problem) = uncounted_mpi_io(&summary) {
+            let part = "module MPI-IO".to_owned();
+            shifted.missing(&Missing { part, problem }).map_err(TraceError::Sink)?;
+        }
+        if summary.header.has_events() {
+            shifted.known.clone_from(&summary.missing);
+            read_dxt(path, &mut shifted)?;
+        }
+        origin.add(summary);
     }
     Ok(origin)
 }
 
 impl TraceOrigin {
+    /// The facts of all logs for findings. `None`: the trace has no counters.
+    #[must_use]
+    pub fn counted(&self) -> Option<Facts> {
+        let mut logs = self.logs.iter().map(facts_of_summary);
+        let mut facts = logs.next()?;
+        facts.files.extend(logs.flat_map(|log| log.files));
+        Some(facts)
+    }
+
     /// Adds what a log says of itself; a trace of several logs began with the first.
-    fn add(&mut self, counters: CounterFacts) {
-        let (header, job): (Option<DarshanHeader>, Option<DarshanJob>) =
-            (counters.header().cloned(), counters.job().cloned());
-        if let Some(header) = header {
-            self.is_partial |= header.compression == DarshanCompression::None;
-            self.format.get_or_insert(header.version);
-        }
-        if let Some(job) = job {
+    fn add(&mut self, log: DarshanSummary) {
+        self.is_partial |= log.header.compression == DarshanCompression::None;
+        self.format.get_or_insert(log.header.version.clone());
+        if let Some(job) = &log.job {
             let text = String::from_utf8_lossy(&job.command).into_owned();
             self.command.get_or_insert(text);
             self.is_partial |= job.end.is_none();
@@ -260,11 +309,7 @@ impl TraceOrigin {
                 (a, b) => a.or(b),
             };
         }
-        let facts = counters.finish();
-        match &mut self.counted {
-            Some(known) => known.files.extend(facts.files),
-            counted => *counted = Some(facts),
-        }
+        self.logs.push(log);
     }
 }
 
@@ -273,6 +318,8 @@ struct Shifted<'a> {
     sink: &'a mut dyn Sink,
     of: (u32, u32),
     next: (u32, u32),
+    /// What the pass over counters has reported as missing already.
+    known: Vec<Missing>,
 }
 
 impl Sink for Shifted<'_> {
@@ -297,6 +344,9 @@ impl Sink for Shifted<'_> {
     }
 
     fn missing(&mut self, missing: &Missing) -> io::Result<()> {
+        if self.known.contains(missing) {
+            return Ok(());
+        }
         self.sink.missing(missing)
     }
 }

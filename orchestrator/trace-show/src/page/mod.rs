@@ -8,6 +8,7 @@
 //! | `bins.rs` | draws bins as few paths |
 //! | `figure.rs` | a plot with its axes and its caption |
 //! | `curves.rs` | the plots of bandwidth and bursts |
+//! | `heat.rs` | the plots of Darshan's heat maps |
 //! | `plots.rs` | the plots of bins, and which plots a page has |
 //! | `words.rs` | the abstract: what was traced, in sentences |
 //! | `tables.rs` | findings, files, processes |
@@ -17,6 +18,7 @@ mod bins;
 mod curves;
 mod figure;
 mod grid;
+mod heat;
 mod plots;
 mod sink;
 mod tables;
@@ -62,7 +64,7 @@ pub fn page(document: &TraceDocument, plots: &Plots) -> Result<String, PageError
         "title": text::escape(&words::title(document)), "abstract": words::sentences(document),
         "findings": tables::findings(document), "missing": tables::missing(document), "figures": figures,
         "no_plots": words::no_plots(document, figures.is_empty()), "rest": rest.as_deref().map(text::escape),
-        "files": tables::files(document), "processes": tables::processes(document), "provenance": words::provenance(document),
+        "modules": tables::modules(document), "files": tables::files(document), "processes": tables::processes(document), "provenance": words::provenance(document),
     });
     engine
         .render("page", &context)

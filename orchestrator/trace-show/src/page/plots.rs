@@ -5,6 +5,7 @@ use super::{
     curves::{bandwidth, bursts},
     figure::{Figure, Scale, Time},
     grid::{Axis, Grid},
+    heat::heat,
     sink::{Plots, RolePlot},
     text,
 };
@@ -21,10 +22,14 @@ const MOST_OF_ONE: usize = 400_000;
 
 /// All plots, and what is said of roles without one.
 pub(super) fn figures(document: &TraceDocument, plots: &Plots) -> (Vec<Figure>, Option<String>) {
+    let mut figures: Vec<Figure> = plots
+        .heat
+        .iter()
+        .filter_map(|grid| heat(grid, document.trace.ranks))
+        .collect();
     let Some(time) = plots.range_ns.map(Time::of) else {
-        return (Vec::new(), None);
+        return (figures, None);
     };
-    let mut figures = Vec::new();
     figures.extend(bandwidth(document, time));
     figures.extend(bursts(document, time));
     let with_bins = |role: &&RolePlot| role.grid.as_ref().is_some_and(|g| g.axes().is_some());
@@ -125,19 +130,24 @@ impl Binned {
     }
 
     fn keys(&self) -> Vec<(&'static str, String)> {
-        [
-            ("write", 1, "writes"),
-            ("read", 0, "reads"),
-            ("both", 2, "writes and reads"),
-        ]
-        .into_iter()
-        .filter(|(_, at, _)| self.drawn.has[*at])
-        .map(|(class, _, words)| (class, words.to_owned()))
-        .collect()
+        keys_of(self.drawn.has)
     }
 }
 
-const DEPTHS: &str = "The deepest colour is of bins with at least an eighth of the fullest bin's bytes, the palest of those with less than a 64th.";
+/// The colours that a drawing has, and what they mean.
+pub(super) fn keys_of(has: [bool; 3]) -> Vec<(&'static str, String)> {
+    [
+        ("write", 1, "writes"),
+        ("read", 0, "reads"),
+        ("both", 2, "writes and reads"),
+    ]
+    .into_iter()
+    .filter(|(_, at, _)| has[*at])
+    .map(|(class, _, words)| (class, words.to_owned()))
+    .collect()
+}
+
+pub(super) const DEPTHS: &str = "The deepest colour is of bins with at least an eighth of the fullest bin's bytes, the palest of those with less than a 64th.";
 
 /// Who moves bytes when. Rows are numbered from 0 to below `all`; the first ones may have names.
 fn rows(

@@ -1,7 +1,7 @@
 //! Gathers what plots show while a trace is read.
 
 use super::grid::{Grid, Kind};
-use cvc_trace::{Api, Event, FileId, Missing, Op, Process, ProcessId, Sink, profile::role_of};
+use cvc_trace::{Api, Event, FileId, HeatGrid, Missing, Op, Process, ProcessId, Sink, profile::role_of};
 use std::{collections::HashMap, io};
 
 /// Most roles of files that bins are kept for at a time.
@@ -39,6 +39,8 @@ pub struct Plots {
     pub(super) other_names: Vec<String>,
     /// Roles that moved bytes, most bytes first.
     pub(super) roles: Vec<RolePlot>,
+    /// Heat maps of Darshan, one for each interface.
+    pub heat: Vec<HeatGrid>,
 }
 
 /// Where operations of a process are counted.

@@ -67,6 +67,11 @@ fn number(n: u64) -> Cell {
     ("num", text::count(n))
 }
 
+/// A number that may not be counted.
+fn maybe(n: Option<u64>) -> Cell {
+    n.map_or_else(|| ("num", "–".to_owned()), number)
+}
+
 fn size(bytes: u64) -> Cell {
     ("num", text::size(bytes as f64))
 }
@@ -82,7 +87,7 @@ pub(super) fn findings(document: &TraceDocument) -> Option<Value> {
     ];
     let rows = by_severity(document).into_iter().map(|f| {
         let class = match f.severity {
-            "high" => "high",
+            "critical" => "high",
             "warning" => "warn",
             "good" => "good",
             _ => "txt",
@@ -152,8 +157,8 @@ pub(super) fn files(document: &TraceDocument) -> Value {
             ("path", f.path.clone()),
             ("txt", f.access.to_owned()),
             ("txt", f.interface.unwrap_or("–").to_owned()),
-            number(f.readers as u64),
-            number(f.writers as u64),
+            maybe(f.readers.map(|n| n as u64)),
+            maybe(f.writers.map(|n| n as u64)),
         ];
         row.extend(stream(&f.reads));
         row.extend(stream(&f.writes));
@@ -186,8 +191,63 @@ pub(super) fn processes(document: &TraceDocument) -> Value {
             size(p.read_bytes),
             size(p.written_bytes),
             ("num", text::time(p.time_s)),
-            ("num", text::time(p.last_s)),
+            ("num", p.last_s.map_or_else(|| "–".to_owned(), text::time)),
         ]
     });
     table("table-processes", &columns, rows, document.processes.len())
+}
+
+/// What each module of the logs counted: layers, which are not added.
+pub(super) fn modules(document: &TraceDocument) -> Option<Value> {
+    let columns = [
+        ("txt", "Module"),
+        ("num", "Files"),
+        ("num", "Opens"),
+        ("num", "Reads"),
+        ("num", "Read"),
+        ("num", "Writes"),
+        ("num", "Written"),
+        ("num", "Time in reads"),
+        ("num", "Time in writes"),
+        ("num", "Other time"),
+        ("num", "First"),
+        ("num", "Last"),
+        ("txt", "Common sizes"),
+        ("num", "MiB/s along the slowest path"),
+    ];
+    let bytes = |n: Option<u64>| n.map_or_else(|| ("num", "–".to_owned()), size);
+    let time = |s: Option<f64>| ("num", s.map_or_else(|| "–".to_owned(), text::time));
+    let rows = document
+        .logs
+        .iter()
+        .flat_map(|log| &log.modules)
+        .map(|module| {
+            let mut row = vec![("txt", module.title()), number(module.files)];
+            let Some(of) = &module.counts else {
+                row.resize(columns.len(), ("num", "–".to_owned()));
+                return row;
+            };
+            let sizes: Vec<String> = of
+                .common_sizes
+                .iter()
+                .map(|(bytes, n)| format!("{bytes} B ({n})"))
+                .collect();
+            row.extend([
+                maybe(of.opens),
+                maybe(of.reads),
+                bytes(of.read_bytes),
+                maybe(of.writes),
+                bytes(of.written_bytes),
+                time(of.read_s),
+                time(of.write_s),
+                time(of.meta_s),
+                time(of.first_s),
+                time(of.last_s),
+                ("txt", sizes.join(", ")),
+                ("num", text::rate(module.bandwidth_mib_s)),
+            ]);
+            row
+        });
+    let all = document.logs.iter().map(|log| log.modules.len()).sum();
+    (all > 0).then(|| table("table-modules", &columns, rows, all))
 }

@@ -1,7 +1,10 @@
 //! What was traced, in sentences.
 
 use super::text::{self, escape};
-use crate::document::{ShownFinding, TraceDocument};
+use crate::{
+    document::{ShownFinding, TraceDocument},
+    severities::severities,
+};
 use serde_json::{Value, json};
 
 /// Most findings that the abstract tells of.
@@ -41,7 +44,7 @@ pub(super) fn title(document: &TraceDocument) -> String {
 /// The findings, most severe first.
 pub(super) fn by_severity(document: &TraceDocument) -> Vec<&ShownFinding> {
     let order = |severity: &str| {
-        ["high", "warning", "info", "good"]
+        ["critical", "warning", "info", "good"]
             .iter()
             .position(|s| *s == severity)
     };
@@ -65,41 +68,11 @@ pub(super) fn sentences(document: &TraceDocument) -> Vec<String> {
     if let Some(ranks) = trace.ranks {
         first.push_str(&format!(" with {}", text::of(ranks, "rank", "ranks")));
     }
-    let files = document.files.len() as u64;
-    let with_bytes = document
-        .files
-        .iter()
-        .filter(|f| f.reads.bytes.max(f.writes.bytes) > 0)
-        .count() as u64;
-    first.push_str(&format!(
-        ": {} of {} on {}{} in {}.",
-        text::of(document.events, "event", "events"),
-        text::of(document.processes.len() as u64, "process", "processes"),
-        text::of(files, "file", "files"),
-        if with_bytes < files {
-            format!(" ({} read or written)", text::count(with_bytes))
-        } else {
-            String::new()
-        },
-        text::time(document.span_s)
-    ));
+    first.push_str(&of_events(document));
     if trace.partial {
         first.push_str(" The run did not come to its end.");
     }
-    let (read, written) = document
-        .files
-        .iter()
-        .fold((0u64, 0u64), |(read, written), file| {
-            (
-                read.saturating_add(file.reads.bytes),
-                written.saturating_add(file.writes.bytes),
-            )
-        });
-    let mut second = format!(
-        "The program read {} and wrote {}.",
-        text::size(read as f64),
-        text::size(written as f64)
-    );
+    let mut second = moved(document);
     if let Some(rhythm) = &document.rhythm {
         second.push(' ');
         second.push_str(rhythm);
@@ -116,13 +89,69 @@ pub(super) fn sentences(document: &TraceDocument) -> Vec<String> {
     paragraphs
 }
 
+/// What was recorded, of how many files, in which time.
+fn of_events(document: &TraceDocument) -> String {
+    let files = document.files.len() as u64;
+    let with_bytes = document
+        .files
+        .iter()
+        .filter(|f| f.reads.bytes.max(f.writes.bytes) > 0)
+        .count() as u64;
+    let recorded = if document.events == 0 && !document.logs.is_empty() {
+        "counters, but no single operations,".to_owned()
+    } else {
+        let processes = document.processes.len() as u64;
+        format!(
+            "{} of {}",
+            text::of(document.events, "event", "events"),
+            text::of(processes, "process", "processes")
+        )
+    };
+    format!(
+        ": {recorded} on {}{} in {}.",
+        text::of(files, "file", "files"),
+        if with_bytes < files {
+            format!(" ({} read or written)", text::count(with_bytes))
+        } else {
+            String::new()
+        },
+        text::time(document.span_s)
+    )
+}
+
+/// What was read and written: by counters where there are any.
+fn moved(document: &TraceDocument) -> String {
+    let of_files = || {
+        let files = document.files.iter();
+        files.fold((0u64, 0u64), |(read, written), file| {
+            (
+                read.saturating_add(file.reads.bytes),
+                written.saturating_add(file.writes.bytes),
+            )
+        })
+    };
+    let (read, written) = match document.counted() {
+        Some(counted) => (counted.read_bytes, counted.written_bytes),
+        None if !document.logs.is_empty() => {
+            return "No module of the log that is read counts reads or writes.".to_owned();
+        }
+        None => of_files(),
+    };
+    format!(
+        "The program read {} and wrote {}.",
+        text::size(read as f64),
+        text::size(written as f64)
+    )
+}
+
 fn of_findings(document: &TraceDocument) -> String {
     let severe: Vec<&ShownFinding> = by_severity(document)
         .into_iter()
-        .filter(|f| matches!(f.severity, "high" | "warning"))
+        .filter(|f| matches!(f.severity, "critical" | "warning"))
         .collect();
+    let counts = format!("Findings: {}", severities(&document.findings));
     if severe.is_empty() {
-        return "No finding says that time may be lost.".to_owned();
+        return format!("{counts}.");
     }
     let told: Vec<String> = severe
         .iter()
@@ -140,16 +169,8 @@ fn of_findings(document: &TraceDocument) -> String {
             )
         })
         .collect();
-    let what = text::of(
-        severe.len() as u64,
-        "finding says that time may be lost",
-        "findings say that time may be lost",
-    );
-    if severe.len() > MOST_FINDINGS {
-        format!("{what}; the most severe: {}.", told.join("; "))
-    } else {
-        format!("{what}: {}.", told.join("; "))
-    }
+    let most = if severe.len() > MOST_FINDINGS { "the most severe: " } else { "" };
+    format!("{counts}. {most}{}.", told.join("; "))
 }
 
 /// Why there are no plots.

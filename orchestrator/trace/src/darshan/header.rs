@@ -109,6 +109,15 @@ struct Places {
 }
 
 impl DarshanHeader {
+    /// Whether the log has single operations: modules of DXT.
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        let is_dxt = |module| matches!(module, DarshanModule::DxtPosix | DarshanModule::DxtMpiIo);
+        self.modules
+            .iter()
+            .any(|info| is_dxt(info.module) && info.bytes > 0)
+    }
+
     /// Reads the header from the first bytes of a log.
     ///
     /// # Errors

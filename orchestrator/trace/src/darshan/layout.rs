@@ -28,12 +28,14 @@ pub(super) struct Layout {
     pub(super) floats: &'static [&'static str],
     /// The versions before the newest, from 1.
     pub(super) old: &'static [&'static [Edit]],
+    /// Words behind the counters that are passed over, such as the numbers of a pool and a container.
+    tail: usize,
 }
 
 /// How many words the longest record has.
 pub(super) const MAX_WORDS: usize = 160;
 
-static LAYOUTS: [Layout; 7] = [
+static LAYOUTS: [Layout; 9] = [
     Layout {
         module: DarshanModule::Posix,
         of_file: false,
@@ -71,6 +73,7 @@ static LAYOUTS: [Layout; 7] = [
                 Keep(73),
             ],
         ],
+        tail: 0,
     },
     Layout {
         module: DarshanModule::MpiIo,
@@ -81,6 +84,7 @@ static LAYOUTS: [Layout; 7] = [
             &[Keep(56), Floats(2, -1.0), Keep(12)],
             &[Keep(56), Floats(2, -1.0), Keep(12)],
         ],
+        tail: 0,
     },
     Layout {
         module: DarshanModule::H5f,
@@ -98,6 +102,7 @@ static LAYOUTS: [Layout; 7] = [
             ],
             &[Keep(3), Ints(2, -1), Keep(4), Floats(1, -1.0)],
         ],
+        tail: 0,
     },
     Layout {
         module: DarshanModule::H5d,
@@ -105,6 +110,7 @@ static LAYOUTS: [Layout; 7] = [
         ints: &names::H5D_INTS,
         floats: &names::H5D_FLOATS,
         old: &[&[Keep(2), Ints(1, 0), Keep(111)]],
+        tail: 0,
     },
     Layout {
         module: DarshanModule::PnetcdfFile,
@@ -133,6 +139,7 @@ static LAYOUTS: [Layout; 7] = [
                 Floats(3, -1.0),
             ],
         ],
+        tail: 0,
     },
     Layout {
         module: DarshanModule::PnetcdfVar,
@@ -140,6 +147,7 @@ static LAYOUTS: [Layout; 7] = [
         ints: &names::PNETCDF_VAR_INTS,
         floats: &names::PNETCDF_VAR_FLOATS,
         old: &[],
+        tail: 0,
     },
     Layout {
         module: DarshanModule::Stdio,
@@ -147,6 +155,23 @@ static LAYOUTS: [Layout; 7] = [
         ints: &names::STDIO_INTS,
         floats: &names::STDIO_FLOATS,
         old: &[&[Keep(3), Ints(1, -1), Keep(27)]],
+        tail: 0,
+    },
+    Layout {
+        module: DarshanModule::Dfs,
+        of_file: false,
+        ints: &names::DFS_INTS,
+        floats: &names::DFS_FLOATS,
+        old: &[],
+        tail: 4,
+    },
+    Layout {
+        module: DarshanModule::Daos,
+        of_file: false,
+        ints: &names::DAOS_INTS,
+        floats: &names::DAOS_FLOATS,
+        old: &[],
+        tail: 6,
     },
 ];
 
@@ -163,7 +188,7 @@ impl Layout {
 
     /// How many words the newest record has.
     pub(super) fn words(&self) -> usize {
-        self.base() + self.ints.len() + self.floats.len()
+        self.base() + self.ints.len() + self.floats.len() + self.tail
     }
 
     /// The newest version.
@@ -257,6 +282,8 @@ mod tests {
         assert_eq!(of(DarshanModule::PnetcdfFile), some([48, 64, 152, 0, 0]));
         assert_eq!(of(DarshanModule::PnetcdfVar), some([1120, 0, 0, 0, 0]));
         assert_eq!(of(DarshanModule::Stdio), some([240, 248, 0, 0, 0]));
+        assert_eq!(of(DarshanModule::Dfs), some([584, 0, 0, 0, 0]));
+        assert_eq!(of(DarshanModule::Daos), some([696, 0, 0, 0, 0]));
         assert_eq!(bytes(DarshanModule::Posix, 0), None);
     }
 }

@@ -195,7 +195,12 @@ impl<R: Read + Seek> DarshanLog<R> {
             (DarshanModule::Heatmap | DarshanModule::Lustre, _) => {
                 unknown_version(visitor, &part, version)
             }
-            _ => tell(visitor, &part, "cvc does not read this module".to_owned()),
+            _ => {
+                let bytes = info.bytes;
+                let problem =
+                    format!("cvc does not read it; it has {bytes} bytes (compressed) in the log");
+                tell(visitor, &part, problem)
+            }
         }
     }
 }

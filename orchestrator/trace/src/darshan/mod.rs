@@ -17,6 +17,7 @@ mod name_table;
 mod names;
 mod records;
 mod region;
+mod summary;
 mod visitor;
 
 pub use events::{read_dxt, read_dxt_of};
@@ -24,6 +25,10 @@ pub use header::{DarshanCompression, DarshanHeader, DarshanModuleInfo};
 pub use job::{DarshanJob, DarshanMount};
 pub use log::DarshanLog;
 pub use module::DarshanModule;
+pub use summary::{
+    Common, DarshanSummary, DarshanSums, EachRecord, FileSums, HeatGrid, LayerTotal, ModuleReading,
+    ModuleSummary, RankTime, RankTotal, RecordSums, summarize, summarize_each,
+};
 pub use visitor::{
     DarshanCounters, DarshanHeatmap, DarshanLustre, DarshanLustreComponent, DarshanRecordId,
     DarshanVisitor, DxtRecord, DxtSegment,

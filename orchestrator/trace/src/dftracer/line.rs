@@ -33,6 +33,8 @@ pub(super) struct LineArgs<'a> {
     #[serde(borrow, default)]
     pub(super) hhash: Scalar<'a>,
     #[serde(borrow, default)]
+    pub(super) hostname: Scalar<'a>,
+    #[serde(borrow, default)]
     pub(super) fhash: Scalar<'a>,
     #[serde(borrow, default)]
     pub(super) fname: Scalar<'a>,

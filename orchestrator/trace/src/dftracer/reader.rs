@@ -222,6 +222,7 @@ impl<'s> Reader<'s> {
                 )
                 .map_err(TraceError::Sink)?;
         }
+        self.state.finish().map_err(TraceError::Sink)?;
         Ok(TextSummary {
             lines: self.lines,
             began_unix_ns: self

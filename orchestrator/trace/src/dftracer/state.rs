@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     event::{Api, Event, FileId, Op, ProcessId},
-    files::Files,
+    files::{Files, UNKNOWN_FILE},
     sink::{Missing, Process, Sink},
 };
 use std::{
@@ -65,6 +65,10 @@ pub(super) struct State<'s> {
     told: BTreeSet<&'static str>,
     /// Files of which it was said that calls on them are invisible, by what makes them so.
     invisible: HashSet<(FileId, Deed)>,
+    /// Calls with and without the name of their file, and reads and writes without their length.
+    named: u64,
+    nameless: u64,
+    sizeless: u64,
     /// Nanoseconds of the trace's unit of time.
     pub(super) unit_ns: u64,
 }
@@ -79,6 +83,9 @@ impl<'s> State<'s> {
             opened: HashMap::new(),
             told: BTreeSet::new(),
             invisible: HashSet::new(),
+            named: 0,
+            nameless: 0,
+            sizeless: 0,
             unit_ns: 1000,
         }
     }
@@ -108,8 +115,9 @@ impl<'s> State<'s> {
 
     /// The process of a line, of which the sink is told.
     fn process(&mut self, line: &Line<'_>, args: &LineArgs<'_>) -> io::Result<&mut Known> {
+        let host = args.hhash.text().or_else(|| args.hostname.text());
         let key = (
-            args.hhash.text().unwrap_or_default().into_owned(),
+            host.unwrap_or_default().into_owned(),
             line.pid.unsigned().unwrap_or(0),
         );
         let starts = line.cat.is("dftracer") && line.name.is("start");
@@ -129,7 +137,12 @@ impl<'s> State<'s> {
             let process = Process {
                 rank: None,
                 pid: line.pid.unsigned(),
-                host: self.names.hosts.get(&key.0).cloned(),
+                host: self
+                    .names
+                    .hosts
+                    .get(&key.0)
+                    .cloned()
+                    .or_else(|| args.hostname.text().map(Cow::into_owned)),
                 program: text(&args.exec_hash)
                     .filter(|program| program != "DEFAULT")
                     .or_else(command),
@@ -194,6 +207,32 @@ impl<'s> State<'s> {
         Ok(())
     }
 
+    /// Reports calls without a file or a length.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        const VARIABLE: &str = "record with DFTRACER_INC_METADATA=1 for names and sizes";
+        if self.nameless > 0 {
+            let problem = format!(
+                "{} calls have no name of a file, and are counted under {}; {}",
+                self.nameless,
+                String::from_utf8_lossy(UNKNOWN_FILE),
+                if self.named == 0 {
+                    VARIABLE
+                } else {
+                    "the others have one"
+                }
+            );
+            self.miss("names", &problem)?;
+        }
+        if self.sizeless > 0 {
+            let problem = format!(
+                "{} reads and writes have no length, so that the bytes they moved are unknown, not zero; {VARIABLE}",
+                self.sizeless
+            );
+            self.miss("sizes", &problem)?;
+        }
+        Ok(())
+    }
+
     /// A call of POSIX or of the C library's streams.
     pub(super) fn call(&mut self, line: &Line<'_>, api: Api, base: u64) -> io::Result<()> {
         let none = LineArgs::default();
@@ -215,8 +254,20 @@ impl<'s> State<'s> {
             }
             _ => {}
         }
-        let Some(file) = self.file(&args.fhash, &args.fname, cwd.as_deref())? else {
-            return Ok(());
+        let file = self.file(&args.fhash, &args.fname, cwd.as_deref())?;
+        match file {
+            Some(_) => self.named += 1,
+            None => self.nameless += 1,
+        }
+        self.sizeless += u64::from(matches!(deed, Deed::Move(_)) && args.ret.number().is_none());
+        let is_known = file.is_some();
+        let file = match file {
+            Some(file) => file,
+            None if deed == Deed::Chdir => {
+                self.process(line, args)?.cwd = None;
+                return Ok(());
+            }
+            None => self.files.number(UNKNOWN_FILE, self.sink)?,
         };
         if deed == Deed::Chdir {
             let path = String::from_utf8_lossy(&self.files.path(file)).into_owned();
@@ -225,7 +276,12 @@ impl<'s> State<'s> {
         }
         let key = (process, api == Api::Stdio, file);
         let failed = args.ret.number().is_some_and(|ret| ret < 0);
-        let (op, offset, bytes) = self.follow(deed, key, args, failed)?;
+        let (op, mut offset, bytes) = self.follow(deed, key, args, failed)?;
+        if !is_known {
+            // several files share this name
+            offset = None;
+            self.opened.remove(&key);
+        }
         if deed == Deed::Rename
             && !failed
             && let Some(to) = self.file(&args.newpath_hash, &Scalar::None, cwd.as_deref())?

@@ -1,42 +1,9 @@
 //! What findings are made of.
 
+pub use crate::spread::Spread;
+
 use crate::profile::SizeBins;
 use std::collections::HashMap;
-
-/// The least and the greatest of several processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spread {
-    /// Of the process with the least.
-    pub least: f64,
-    /// Of the process with the most.
-    pub most: f64,
-    /// Of how many processes.
-    pub processes: usize,
-}
-
-impl Spread {
-    /// The spread of these values; `None` without any.
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        values.into_iter().fold(None, |spread, value| {
-            Some(match spread {
-                None => Self {
-                    least: value,
-                    most: value,
-                    processes: 1,
-                },
-                Some(Self {
-                    least,
-                    most,
-                    processes,
-                }) => Self {
-                    least: least.min(value),
-                    most: most.max(value),
-                    processes: processes + 1,
-                },
-            })
-        })
-    }
-}
 
 /// Calls of POSIX on a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -191,4 +158,16 @@ impl Facts {
             file.shared_extents = events.shared_extents;
         }
     }
+}
+
+/// Whether a file is the program that ran; `program` is the path or name that it was started by.
+pub(super) fn is_program(file: &str, program: &str) -> bool {
+    let mut program = program;
+    while let Some(rest) = program.strip_prefix("./").or(program.strip_prefix("../")) {
+        program = rest;
+    }
+    !program.is_empty()
+        && file
+            .strip_suffix(program)
+            .is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }

@@ -16,7 +16,7 @@ mod rules;
 mod thresholds;
 
 pub use facts::{Facts, FileFacts, MpiIoFacts, PosixFacts, Spread};
-pub use of_counters::CounterFacts;
+pub use of_counters::facts_of_summary;
 pub use of_profile::facts_of_profile;
 pub use rules::{Asked, Finding, Severity, findings};
 pub use thresholds::Thresholds;

@@ -1,6 +1,6 @@
 //! Facts of a trace with events.
 
-use super::facts::{Facts, FileFacts, MpiIoFacts, PosixFacts, Spread};
+use super::facts::{Facts, FileFacts, MpiIoFacts, PosixFacts, Spread, is_program};
 use crate::{
     event::{Api, ProcessId},
     profile::{FileUse, Profile, Stream, Usage},
@@ -14,12 +14,22 @@ pub fn facts_of_profile(profile: &Profile) -> Facts {
         .values()
         .filter_map(|process| process.host.as_deref())
         .collect();
+    let programs: BTreeSet<&str> = profile
+        .processes
+        .values()
+        .filter_map(|process| process.program.as_deref())
+        .collect();
     let is_of_mpi = |file: &FileUse| file.by(Api::MpiIo).next().is_some();
     Facts {
         files: profile
             .files
             .iter()
             .filter(|file| file.is_of_run && file.moved() != (0, 0))
+            .filter(|file| {
+                !programs
+                    .iter()
+                    .any(|program| is_program(&file.name(), program))
+            })
             .map(of_file)
             .collect(),
         has_interfaces: profile.files.iter().any(is_of_mpi),

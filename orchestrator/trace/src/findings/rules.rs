@@ -27,7 +27,7 @@ impl Severity {
             Self::Good => "good",
             Self::Info => "info",
             Self::Warning => "warning",
-            Self::High => "high",
+            Self::High => "critical",
         }
     }
 }
@@ -45,7 +45,7 @@ pub struct Finding {
     pub file: Option<String>,
     /// What was seen, with numbers.
     pub evidence: String,
-    /// What to change: a factor of campaigns where one changes it.
+    /// What to change; where the trace is of a campaign, with the factor that changes it.
     pub hint: Option<&'static str>,
 }
 
@@ -54,15 +54,16 @@ pub struct Finding {
 pub struct Asked {
     /// Aggregators of collective I/O.
     pub aggregators: Option<usize>,
+    /// Whether the trace is of a campaign, whose factors can be named.
+    pub in_campaign: bool,
 }
 
 /// Findings, in the order of their codes.
 pub fn findings(facts: &Facts, asked: Asked, limits: &Thresholds) -> Vec<Finding> {
-    let mut found = Found(Vec::new());
     let mut posix = PosixFacts::default();
     let mut shared = PosixFacts::default();
     let mut mpi_io: Option<MpiIoFacts> = None;
-    let mut stdio_bytes = 0;
+    let (mut stdio_bytes, mut time_s) = (0, 0.0);
     for file in &facts.files {
         posix.add(&file.posix);
         if file.is_shared {
@@ -72,47 +73,54 @@ pub fn findings(facts: &Facts, asked: Asked, limits: &Thresholds) -> Vec<Finding
             mpi_io.get_or_insert_default().add(of);
         }
         stdio_bytes = file.stdio_bytes.saturating_add(stdio_bytes);
+        time_s += file.time_s;
     }
-    interfaces(
-        &mut found,
-        facts,
-        &posix,
-        mpi_io.as_ref(),
-        stdio_bytes,
+    let mut found = Found {
+        all: Vec::new(),
+        asked,
         limits,
-    );
-    balance(&mut found, &posix, limits);
-    sizes(&mut found, &posix, SMALL, limits);
-    sizes(&mut found, &shared, SMALL_SHARED, limits);
-    alignment(&mut found, &posix, limits);
+        bytes: moved(&posix).max(mpi_io.map_or(0.0, |of| of.bytes as f64)) + stdio_bytes as f64,
+        time_s,
+    };
+    interfaces(&mut found, facts, &posix, mpi_io.as_ref(), stdio_bytes);
+    balance(&mut found, &posix);
+    sizes(&mut found, &posix, SMALL);
+    sizes(&mut found, &shared, SMALL_SHARED);
+    alignment(&mut found, &posix);
     again(&mut found, facts);
-    places(&mut found, &posix, limits);
+    places(&mut found, &posix);
     for file in &facts.files {
-        processes(&mut found, file, limits);
-        writers(&mut found, file, facts, asked, limits);
+        processes(&mut found, file);
+        writers(&mut found, file, facts);
     }
     if let Some(mpi_io) = &mpi_io {
-        collectives(&mut found, mpi_io, limits);
+        collectives(&mut found, mpi_io);
     }
-    late_files(&mut found, facts, limits);
-    let mut found = found.0;
+    late_files(&mut found, facts);
+    let mut found = found.all;
     found.sort_by(|a, b| a.code.cmp(b.code));
     found
 }
 
-struct Found(Vec<Finding>);
+/// Findings so far, and what they are weighed with: bytes and seconds of the whole trace.
+struct Found<'a> {
+    all: Vec<Finding>,
+    asked: Asked,
+    limits: &'a Thresholds,
+    bytes: f64,
+    time_s: f64,
+}
 
-impl Found {
+impl Found<'_> {
     fn add(
         &mut self,
-        code: &'static str,
-        drishti: Option<&'static str>,
+        (code, drishti): (&'static str, Option<&'static str>),
         severity: Severity,
         file: Option<&str>,
         evidence: String,
         hint: Option<&'static str>,
     ) {
-        self.0.push(Finding {
+        self.all.push(Finding {
             code,
             drishti,
             severity,
@@ -120,6 +128,47 @@ impl Found {
             evidence,
             hint,
         });
+    }
+
+    /// The severity of what concerns these bytes and seconds: something to know if both are next to nothing.
+    fn weigh(&self, severity: Severity, bytes: f64, time_s: f64) -> Severity {
+        let limits = self.limits;
+        let few = bytes < limits.stake_share * self.bytes || bytes < limits.stake_bytes as f64;
+        let short = time_s < limits.stake_share * self.time_s || time_s < limits.short_s;
+        if few && short {
+            severity.min(Severity::Info)
+        } else {
+            severity
+        }
+    }
+
+    /// A hint for anybody, or for who has the factors of a campaign.
+    fn hint(&self, general: &'static str, in_campaign: &'static str) -> Option<&'static str> {
+        Some(if self.asked.in_campaign {
+            in_campaign
+        } else {
+            general
+        })
+    }
+}
+
+fn moved(posix: &PosixFacts) -> f64 {
+    posix.read_bytes.saturating_add(posix.written_bytes) as f64
+}
+
+/// Bytes as a person reads them, such as `240 bytes`, `1 MiB`, `67.5 KiB`.
+fn size(bytes: f64) -> String {
+    let units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let (mut value, mut unit) = (bytes, 0);
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match (unit, value) {
+        (0, 1.0) => "1 byte".to_owned(),
+        (0, _) => format!("{value:.0} bytes"),
+        (_, value) if value.fract() == 0.0 => format!("{value:.0} {}", units[unit]),
+        (_, value) => format!("{value:.1} {}", units[unit]),
     }
 }
 
@@ -136,12 +185,11 @@ fn percent(share: f64) -> String {
 }
 
 fn interfaces(
-    found: &mut Found,
+    found: &mut Found<'_>,
     facts: &Facts,
     posix: &PosixFacts,
     mpi_io: Option<&MpiIoFacts>,
     stdio_bytes: u64,
-    limits: &Thresholds,
 ) {
     if !facts.has_interfaces {
         return;
@@ -160,58 +208,67 @@ fn interfaces(
             .saturating_add(alone)
             .saturating_add(through_mpi),
     );
-    if of_stdio > limits.interface_stdio {
+    if of_stdio > found.limits.interface_stdio {
         found.add(
-            "T01",
-            Some("S01"),
-            Severity::High,
+            ("T01", Some("S01")),
+            found.weigh(Severity::High, stdio_bytes as f64, 0.0),
             None,
             format!(
-                "{} of all bytes went through streams of the C library",
-                percent(of_stdio)
+                "{} of all bytes ({}) went through streams of the C library",
+                percent(of_stdio),
+                size(stdio_bytes as f64)
             ),
             Some("streams copy every byte and write in small pieces: use POSIX or MPI-IO for data"),
         );
     }
     if mpi_io.is_none() && facts.processes > 1 {
+        let of = |file: &FileFacts| file.is_shared;
+        let shared: Vec<&FileFacts> = facts.files.iter().filter(|file| of(file)).collect();
+        let bytes: f64 = shared.iter().map(|file| moved(&file.posix)).sum();
+        let time_s: f64 = shared.iter().map(|file| file.time_s).sum();
         found.add(
-            "T23",
-            Some("M01"),
-            Severity::Warning,
+            ("T23", Some("M01")),
+            found.weigh(Severity::Warning, bytes, time_s),
             None,
-            "no file was opened through MPI-IO".into(),
-            Some("where processes share a file, MPI-IO collects their pieces (compare btio-full with btio-simple)"),
+            format!(
+                "no file was opened through MPI-IO, by {} processes that share {} of {} files",
+                facts.processes,
+                shared.len(),
+                facts.files.len()
+            ),
+            (!shared.is_empty())
+                .then_some("where processes share a file, MPI-IO can collect their pieces"),
         );
     }
 }
 
-fn balance(found: &mut Found, posix: &PosixFacts, limits: &Thresholds) {
-    let mut told =
-        |codes: [(&'static str, &'static str); 2], written: u64, read: u64, what: &str| {
-            let all = written.saturating_add(read);
-            if share(written.abs_diff(read), all) <= limits.imbalance_operations {
-                return;
-            }
-            let ((code, drishti), word, more) = if written > read {
-                (codes[0], "written", written)
-            } else {
-                (codes[1], "read", read)
-            };
-            let evidence = format!("{} of all {what} {word}", percent(share(more, all)));
-            found.add(code, Some(drishti), Severity::Info, None, evidence, None);
+fn balance(found: &mut Found<'_>, posix: &PosixFacts) {
+    for (codes, written, read, what) in [
+        (
+            [("T02", "P01"), ("T03", "P02")],
+            posix.writes,
+            posix.reads,
+            "operations:",
+        ),
+        (
+            [("T04", "P03"), ("T05", "P04")],
+            posix.written_bytes,
+            posix.read_bytes,
+            "bytes:",
+        ),
+    ] {
+        let all = written.saturating_add(read);
+        if share(written.abs_diff(read), all) <= found.limits.imbalance_operations {
+            continue;
+        }
+        let ((code, drishti), word, more) = if written > read {
+            (codes[0], "written", written)
+        } else {
+            (codes[1], "read", read)
         };
-    told(
-        [("T02", "P01"), ("T03", "P02")],
-        posix.writes,
-        posix.reads,
-        "operations:",
-    );
-    told(
-        [("T04", "P03"), ("T05", "P04")],
-        posix.written_bytes,
-        posix.read_bytes,
-        "bytes:",
-    );
+        let evidence = format!("{} of all {what} {word}", percent(share(more, all)));
+        found.add((code, Some(drishti)), Severity::Info, None, evidence, None);
+    }
 }
 
 /// The codes of small reads and small writes, with those of Drishti.
@@ -223,56 +280,93 @@ const SMALL_SHARED: Codes = [
     ("T17", "P16", "writes to shared files"),
 ];
 
-fn sizes(found: &mut Found, posix: &PosixFacts, codes: Codes, limits: &Thresholds) {
+fn sizes(found: &mut Found<'_>, posix: &PosixFacts, codes: Codes) {
+    let limit = found.limits.small_bytes;
+    let all_operations = posix.reads.saturating_add(posix.writes);
     let small = [
-        (posix.read_sizes.up_to(limits.small_bytes), posix.reads),
-        (posix.write_sizes.up_to(limits.small_bytes), posix.writes),
+        (posix.read_sizes.up_to(limit), posix.reads, posix.read_bytes),
+        (
+            posix.write_sizes.up_to(limit),
+            posix.writes,
+            posix.written_bytes,
+        ),
     ];
-    for ((code, drishti, what), (few, all)) in codes.into_iter().zip(small) {
-        if share(few, all) > limits.small_requests && few > limits.small_requests_absolute {
-            let evidence = format!(
-                "{few} of {all} {what} ({}) are of at most {} bytes",
-                percent(share(few, all)),
-                limits.small_bytes
-            );
-            let hint = "collect pieces before they are written: MPI-IO collectively, with the factors `aggregators` and `cb_buffer`";
-            found.add(
-                code,
-                Some(drishti),
-                Severity::High,
-                None,
-                evidence,
-                Some(hint),
-            );
+    for ((code, drishti, what), (few, all, bytes)) in codes.into_iter().zip(small) {
+        if share(few, all) <= found.limits.small_requests
+            || few <= found.limits.small_requests_absolute
+        {
+            continue;
         }
+        let mean = size((bytes as f64 / all as f64).round());
+        let (limit_words, head) = (
+            size(limit as f64),
+            format!(
+                "{few} of {all} {what} ({}) are small",
+                percent(share(few, all))
+            ),
+        );
+        let evidence = if few == all {
+            format!("{head}: {mean} on average, limit {limit_words}")
+        } else {
+            format!("{head}, limit {limit_words}; all have {mean} on average")
+        };
+        let stake = (bytes as f64).min(few as f64 * limit as f64);
+        let time_s = found.time_s * share(few, all_operations);
+        found.add(
+            (code, Some(drishti)),
+            found.weigh(Severity::High, stake, time_s),
+            None,
+            evidence,
+            found.hint(
+                "collect pieces before they are moved: a larger buffer, or collective MPI-IO (`cb_nodes`, `cb_buffer_size`)",
+                "collect pieces before they are moved: MPI-IO collectively, with the factors `aggregators` and `cb_buffer`",
+            ),
+        );
     }
 }
 
-fn alignment(found: &mut Found, posix: &PosixFacts, limits: &Thresholds) {
+fn alignment(found: &mut Found<'_>, posix: &PosixFacts) {
     let all = posix.reads.saturating_add(posix.writes);
     for (code, drishti, misaligned, what) in [
-        ("T08", "P07", posix.memory_misaligned, "memory"),
-        ("T09", "P08", posix.file_misaligned, "places in files"),
+        (
+            "T08",
+            "P07",
+            posix.memory_misaligned,
+            "use memory that is not aligned",
+        ),
+        (
+            "T09",
+            "P08",
+            posix.file_misaligned,
+            "start at unaligned offsets",
+        ),
     ] {
         let Some(misaligned) = misaligned else {
             continue;
         };
-        if share(misaligned, all) > limits.misaligned_requests {
+        let part = share(misaligned, all);
+        if part > found.limits.misaligned_requests {
             let evidence = format!(
-                "the {what} of {misaligned} of {all} operations ({}) {} not aligned",
-                percent(share(misaligned, all)),
-                if what == "memory" { "is" } else { "are" }
+                "{misaligned} of {all} operations ({}) {what}",
+                percent(part)
             );
-            let hint = (code == "T09").then_some(
+            let hint = found.hint(
+                "write whole blocks of the file system: sizes and offsets as multiples of its block or stripe",
                 "write whole blocks of the file system: `cb_buffer` as a multiple of its block or stripe",
             );
-            found.add(code, Some(drishti), Severity::High, None, evidence, hint);
+            found.add(
+                (code, Some(drishti)),
+                found.weigh(Severity::High, moved(posix) * part, found.time_s * part),
+                None,
+                evidence,
+                hint.filter(|_| code == "T09"),
+            );
         }
     }
 }
 
 /// More bytes moved than the file has. (Drishti tells the opposite under these codes: that the highest place lies beyond the number of bytes.)
-fn again(found: &mut Found, facts: &Facts) {
+fn again(found: &mut Found<'_>, facts: &Facts) {
     for file in &facts.files {
         let of = &file.posix;
         for (code, bytes, end, what) in [
@@ -282,156 +376,140 @@ fn again(found: &mut Found, facts: &Facts) {
             // processes may each read a shared file once
             if end > 0 && bytes > end && !(what == "read" && file.is_shared) {
                 let evidence = format!(
-                    "{bytes} bytes were {what}, and none lies beyond {end}: {:.1} times each",
+                    "{} were {what} within the first {}: each byte {:.1} times on average",
+                    size(bytes as f64),
+                    size(end as f64),
                     bytes as f64 / end as f64
                 );
-                found.add(
-                    code,
-                    None,
-                    Severity::Warning,
-                    Some(&file.name),
-                    evidence,
-                    None,
-                );
+                let more = (bytes - end) as f64;
+                let time_s = file.time_s * more / moved(of).max(1.0);
+                let severity = found.weigh(Severity::Warning, more, time_s);
+                found.add((code, None), severity, Some(&file.name), evidence, None);
             }
         }
     }
 }
 
-fn places(found: &mut Found, posix: &PosixFacts, limits: &Thresholds) {
+fn places(found: &mut Found<'_>, posix: &PosixFacts) {
+    let all_operations = posix.reads.saturating_add(posix.writes);
     let of = [
         (
-            ["T12", "T13"],
-            ["P11", "P12"],
-            posix.reads,
-            posix.sequential_reads,
+            [("T12", Some("P11")), ("T13", Some("P12"))],
+            (posix.reads, posix.sequential_reads, posix.read_bytes),
             "reads",
         ),
         (
-            ["T14", "T15"],
-            ["P13", "P14"],
-            posix.writes,
-            posix.sequential_writes,
+            [("T14", Some("P13")), ("T15", Some("P14"))],
+            (posix.writes, posix.sequential_writes, posix.written_bytes),
             "writes",
         ),
     ];
-    for (codes, drishti, all, sequential, what) in of {
+    for (codes, (all, sequential, bytes), what) in of {
         if all == 0 {
             continue;
         }
         let random = all.saturating_sub(sequential);
-        if share(random, all) > limits.random_operations
-            && random > limits.random_operations_absolute
+        let part = share(random, all);
+        if part > found.limits.random_operations && random > found.limits.random_operations_absolute
         {
             let evidence = format!(
-                "{random} of {all} {what} ({}) lie before the end of the one before",
-                percent(share(random, all))
+                "{random} of {all} {what} ({}) start before the end of the previous one",
+                percent(part)
             );
-            let hint = "collective I/O writes in the order of the file: the factors `aggregators` and `cb_buffer`";
-            found.add(
-                codes[0],
-                Some(drishti[0]),
-                Severity::High,
-                None,
-                evidence,
-                Some(hint),
+            let hint = found.hint(
+                "sort the pieces of a file, or let collective MPI-IO do it",
+                "collective I/O writes in the order of the file: the factors `aggregators` and `cb_buffer`",
             );
+            let time_s = found.time_s * share(random, all_operations);
+            let severity = found.weigh(Severity::High, bytes as f64 * part, time_s);
+            found.add(codes[0], severity, None, evidence, hint);
         } else {
             let evidence = format!(
-                "{} of {all} {what} lie at or behind the end of the one before",
+                "{} of {all} {what} start at or behind the end of the previous one",
                 percent(share(sequential, all))
             );
-            found.add(
-                codes[1],
-                Some(drishti[1]),
-                Severity::Good,
-                None,
-                evidence,
-                None,
-            );
+            found.add(codes[1], Severity::Good, None, evidence, None);
         }
     }
 }
 
-fn processes(found: &mut Found, file: &FileFacts, limits: &Thresholds) {
+fn processes(found: &mut Found<'_>, file: &FileFacts) {
+    let limits = found.limits;
     let name = Some(file.name.as_str());
     if file.metadata_s > limits.metadata_time_rank {
         let evidence = format!(
             "a process spent {:.1} s in operations that move no bytes",
             file.metadata_s
         );
-        found.add(
-            "T18",
-            Some("P17"),
-            Severity::High,
-            name,
-            evidence,
-            Some("fewer, larger files, or another `storage`"),
+        let hint = found.hint(
+            "fewer, larger files, or storage whose metadata is faster",
+            "fewer, larger files, or another `storage`",
         );
+        found.add(("T18", Some("P17")), Severity::High, name, evidence, hint);
     }
     // the first writes of a run differ by more than anything that could be changed
-    let differing = if file.time_s < limits.short_s {
-        Severity::Info
-    } else {
-        Severity::High
+    let weigh = |found: &Found<'_>, bytes: f64, time_s: f64| match file.time_s < limits.short_s {
+        true => Severity::Info,
+        false => found.weigh(Severity::High, bytes, time_s),
     };
     if let Some([(slow_bytes, slow_s), (fast_bytes, fast_s)]) =
         file.slowest_and_fastest.filter(|_| file.is_shared)
     {
-        let moved = file
-            .posix
-            .read_bytes
-            .saturating_add(file.posix.written_bytes) as f64;
-        if moved > 0.0 && (slow_bytes - fast_bytes).abs() / moved > limits.imbalance_stragglers {
+        let all = moved(&file.posix);
+        let (bytes, time_s) = ((slow_bytes - fast_bytes).abs(), (slow_s - fast_s).abs());
+        let severity = weigh(found, bytes, time_s);
+        if all > 0.0 && bytes / all > limits.imbalance_stragglers {
             let evidence = format!(
-                "the slowest process moved {slow_bytes:.0} bytes, the fastest {fast_bytes:.0}, of {moved:.0}"
+                "the slowest process moved {}, the fastest {}, of {}",
+                size(slow_bytes),
+                size(fast_bytes),
+                size(all)
             );
-            let hint =
-                "more `aggregators` share the work; with collective I/O only aggregators write";
-            found.add("T19", Some("P18"), differing, name, evidence, Some(hint));
+            let hint = found.hint(
+                "give processes equal parts; with collective I/O only aggregators write (`cb_nodes`)",
+                "more `aggregators` share the work; with collective I/O only aggregators write",
+            );
+            found.add(("T19", Some("P18")), severity, name, evidence, hint);
         }
-        if file.time_s > 0.0 && (slow_s - fast_s).abs() / file.time_s > limits.imbalance_stragglers
-        {
+        if file.time_s > 0.0 && time_s / file.time_s > limits.imbalance_stragglers {
             let evidence = format!(
                 "the slowest process took {slow_s:.3} s, the fastest {fast_s:.3} s, of {:.3} s in all",
                 file.time_s
             );
-            found.add(
-                "T20",
-                Some("P19"),
-                differing,
-                name,
-                evidence,
-                Some("another `mapping` or more `aggregators`"),
+            let hint = found.hint(
+                "place the processes that write on other nodes, or let more of them write",
+                "another `mapping` or more `aggregators`",
             );
+            found.add(("T20", Some("P19")), severity, name, evidence, hint);
         }
     }
-    for (code, drishti, of, word) in [
-        ("T21", "P21", file.written_by, "wrote"),
-        ("T22", "P22", file.read_by, "read"),
+    for (codes, of, word) in [
+        (("T21", Some("P21")), file.written_by, "wrote"),
+        (("T22", Some("P22")), file.read_by, "read"),
     ] {
         let Some(Spread { least, most, .. }) = of else {
             continue;
         };
         if most > 0.0 && (most - least) / most > limits.imbalance_size {
-            let evidence = format!("one process {word} {most:.0} bytes, another {least:.0}");
-            found.add(code, Some(drishti), differing, name, evidence, None);
+            let evidence = format!("one process {word} {}, another {}", size(most), size(least));
+            let severity = weigh(found, most - least, file.time_s);
+            found.add(codes, severity, name, evidence, None);
         }
     }
 }
 
-fn collectives(found: &mut Found, of: &MpiIoFacts, limits: &Thresholds) {
-    for (codes, drishti, collective, independent, what) in [
+fn collectives(found: &mut Found<'_>, of: &MpiIoFacts) {
+    for (none, some, collective, independent, what) in [
         (
-            ["T24", "T26"],
-            ["M02", "M04"],
+            ("T24", Some("M02")),
+            ("T26", Some("M04")),
             of.collective_reads,
             of.independent_reads,
             "reads",
         ),
         (
-            ["T25", "T27"],
-            ["M03", "M05"],
+            ("T25", Some("M03")),
+            ("T27", Some("M05")),
             of.collective_writes,
             of.independent_writes,
             "writes",
@@ -439,45 +517,39 @@ fn collectives(found: &mut Found, of: &MpiIoFacts, limits: &Thresholds) {
     ] {
         if collective > 0 {
             let evidence = format!("{collective} collective {what}");
-            found.add(
-                codes[1],
-                Some(drishti[1]),
-                Severity::Good,
-                None,
-                evidence,
-                None,
-            );
-        } else if independent > limits.collective_operations_absolute {
+            found.add(some, Severity::Good, None, evidence, None);
+        } else if independent > found.limits.collective_operations_absolute {
             let evidence =
                 format!("{independent} independent {what} through MPI-IO, none collective");
-            let hint = "collective calls let aggregators write large pieces (compare btio-full with btio-simple)";
-            found.add(
-                codes[0],
-                Some(drishti[0]),
-                Severity::High,
-                None,
-                evidence,
-                Some(hint),
-            );
+            let hint =
+                "collective calls (`MPI_File_write_at_all`, ...) let aggregators move large pieces";
+            let severity = found.weigh(Severity::High, of.bytes as f64, found.time_s);
+            found.add(none, severity, None, evidence, Some(hint));
         }
     }
-    for (code, drishti, nonblocking, what) in [
-        ("T28", "M06", of.nonblocking_reads, "reads"),
-        ("T29", "M07", of.nonblocking_writes, "writes"),
+    for (codes, nonblocking, any, what) in [
+        (
+            ("T28", Some("M06")),
+            of.nonblocking_reads,
+            of.collective_reads.saturating_add(of.independent_reads),
+            "reads",
+        ),
+        (
+            ("T29", Some("M07")),
+            of.nonblocking_writes,
+            of.collective_writes.saturating_add(of.independent_writes),
+            "writes",
+        ),
     ] {
         // what an application does not do it need not do without waiting
-        let any = match what {
-            "reads" => of.collective_reads + of.independent_reads,
-            _ => of.collective_writes + of.independent_writes,
-        };
         if nonblocking == 0 && any > 0 {
             let evidence = format!("all {any} {what} through MPI-IO wait for their end");
-            found.add(code, Some(drishti), Severity::Info, None, evidence, None);
+            found.add(codes, Severity::Info, None, evidence, None);
         }
     }
 }
 
-fn writers(found: &mut Found, file: &FileFacts, facts: &Facts, asked: Asked, limits: &Thresholds) {
+fn writers(found: &mut Found<'_>, file: &FileFacts, facts: &Facts) {
     let name = Some(file.name.as_str());
     let is_independent = file
         .mpi_io
@@ -491,50 +563,54 @@ fn writers(found: &mut Found, file: &FileFacts, facts: &Facts, asked: Asked, lim
         let evidence = format!(
             "{callers} processes wrote through MPI-IO, and {writers} of them to the file system"
         );
-        let (severity, code, drishti) = match facts.nodes {
-            Some(nodes) if writers > nodes => (Severity::Info, "T30", Some("M09")),
-            Some(nodes) if writers == nodes => (Severity::Good, "T30", Some("M10")),
-            _ => (Severity::Info, "T30", None),
+        let (severity, drishti) = match facts.nodes {
+            Some(nodes) if writers > nodes => (Severity::Info, Some("M09")),
+            Some(nodes) if writers == nodes => (Severity::Good, Some("M10")),
+            _ => (Severity::Info, None),
         };
-        found.add(
-            code,
-            drishti,
-            severity,
-            name,
-            evidence,
-            Some("the factor `aggregators`"),
-        );
-        if let Some(wanted) = asked.aggregators
+        let hint = found.hint("`cb_nodes` sets how many", "the factor `aggregators`");
+        found.add(("T30", drishti), severity, name, evidence, hint);
+        if let Some(wanted) = found.asked.aggregators
             && wanted != writers
         {
             let evidence = format!("{wanted} aggregators were asked for, and {writers} wrote");
-            let hint = "the library did not take the setting: `cvc doctor` and the quirks of MPI libraries say which do";
-            found.add("T40", None, Severity::High, name, evidence, Some(hint));
+            let hint = found.hint(
+                "the MPI library did not take the setting",
+                "the library did not take the setting: `cvc doctor` and the quirks of MPI libraries say which do",
+            );
+            found.add(("T40", None), Severity::High, name, evidence, hint);
         }
     }
     if let Some((bytes, changes)) = file.shared_extents {
         let of = share(bytes, file.posix.write_end);
-        if bytes > 0 && of > limits.shared_bytes {
+        if bytes > 0 && of > found.limits.shared_bytes {
             let evidence = format!(
-                "{bytes} bytes ({} of the file) were written by more than one process",
+                "{} ({} of the file) were written by more than one process",
+                size(bytes as f64),
                 percent(of)
             );
             let hint = "with Open MPI try `--mca io romio321`: OMPIO's aggregators can write the same places";
-            found.add("T41", None, Severity::Warning, name, evidence, Some(hint));
+            let severity = found.weigh(Severity::Warning, bytes as f64, file.time_s * of);
+            found.add(("T41", None), severity, name, evidence, Some(hint));
         }
         let writers = file.writers.map_or(0, |(_, to_files)| to_files);
         if writers > 1 && changes >= 4 * writers {
             let evidence = format!(
                 "along the file the writer changes {changes} times between {writers} processes"
             );
-            let hint = "processes lock each other's blocks: larger contiguous parts, by `aggregators` and `cb_buffer`";
-            found.add("T42", None, Severity::Warning, name, evidence, Some(hint));
+            let hint = found.hint(
+                "processes lock each other's blocks: give each larger contiguous parts",
+                "processes lock each other's blocks: larger contiguous parts, by `aggregators` and `cb_buffer`",
+            );
+            let bytes = file.posix.written_bytes as f64;
+            let severity = found.weigh(Severity::Warning, bytes, file.time_s);
+            found.add(("T42", None), severity, name, evidence, hint);
         }
     }
 }
 
 /// Files of one role, such as the images of a checkpoint, of which the last tenth takes long.
-fn late_files(found: &mut Found, facts: &Facts, limits: &Thresholds) {
+fn late_files(found: &mut Found<'_>, facts: &Facts) {
     let mut roles: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for file in &facts.files {
         if let Some(of) = file.written_s {
@@ -549,20 +625,21 @@ fn late_files(found: &mut Found, facts: &Facts, limits: &Thresholds) {
         let start = times.iter().map(|t| t.0).fold(f64::INFINITY, f64::min);
         let all = times[times.len() - 1].1 - start;
         let late = times[times.len() - 1].1 - times[times.len() * 9 / 10 - 1].1;
-        if all > 0.0 && late / all > limits.late_files {
+        if all > 0.0 && late / all > found.limits.late_files {
             let evidence = format!(
                 "the last tenth of {} files takes {} of the time of all ({late:.2} of {all:.2} s)",
                 times.len(),
                 percent(late / all)
             );
-            found.add(
-                "T43",
-                None,
-                Severity::Warning,
-                Some(&role),
-                evidence,
-                Some("a slow node or process: another `mapping`, or leave the node out"),
+            let hint = found.hint(
+                "look for a slow node or process",
+                "a slow node or process: another `mapping`, or leave the node out",
             );
+            let severity = match late < found.limits.short_s {
+                true => Severity::Info,
+                false => Severity::Warning,
+            };
+            found.add(("T43", None), severity, Some(&role), evidence, hint);
         }
     }
 }

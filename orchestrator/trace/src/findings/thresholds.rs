@@ -36,6 +36,10 @@ pub struct Thresholds {
     pub shared_bytes: f64,
     /// The last tenth of the files of a role takes more than this share of the time of all.
     pub late_files: f64,
+    /// What concerns less than this share of all bytes, or fewer bytes than `stake_bytes`, ...
+    pub stake_share: f64,
+    /// ... and less than this share of the time of all calls, or fewer seconds than `short_s`, is something to know.
+    pub stake_bytes: u64,
 }
 
 impl Default for Thresholds {
@@ -56,6 +60,8 @@ impl Default for Thresholds {
             collective_operations_absolute: 1000,
             shared_bytes: 0.0,
             late_files: 1.0 / 3.0,
+            stake_share: 0.01,
+            stake_bytes: 4096,
         }
     }
 }

@@ -1,7 +1,10 @@
 //! One file of a trace: who used it and how.
 
 use super::{intervals::Intervals, sizes::SizeBins, stream::Stream};
-use crate::event::{Api, Event, FileId, Op, ProcessId};
+use crate::{
+    event::{Api, Event, FileId, Op, ProcessId},
+    files::UNKNOWN_FILE,
+};
 use std::collections::BTreeMap;
 
 /// Most extents of a process in a file that are kept apart.
@@ -206,7 +209,9 @@ const SYSTEM: [&[u8]; 9] = [
 fn is_of_run(path: &[u8]) -> bool {
     // what is no file has a name such as `socket:[7]`, `anon_inode:[eventpoll]`, `<fd 0>`
     let is_file = !path.starts_with(b"<") && !path.windows(2).any(|w| w == b":[");
-    is_file && !SYSTEM.iter().any(|of| path.starts_with(of))
+    path == UNKNOWN_FILE
+        || path.starts_with(b"<fhash ")
+        || is_file && !SYSTEM.iter().any(|of| path.starts_with(of))
 }
 
 /// A name with its numbers replaced by `#`: files of one role have one.

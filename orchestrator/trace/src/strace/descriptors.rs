@@ -3,11 +3,13 @@
 use super::{
     run::{Done, Run},
     state::{Descriptor, OpenFile},
-    syntax::{descriptor, has_flag, integer, name_behind, path_of_name, string},
+    syntax::{
+        behind_cwd, descriptor, has_flag, integer, is_constant, name_behind, path_of_name, string,
+    },
 };
 use crate::{
     event::{FileId, Op},
-    files::{Inode, Known},
+    files::{Inode, Known, UNKNOWN_FILE},
 };
 use std::{
     borrow::Cow,
@@ -97,6 +99,13 @@ impl Run<'_> {
                 Some(dir) if done.argument(path) == b"NULL" => {
                     Ok(self.used(done, dir)?.map(|open| open.inode.file()))
                 }
+                _ if done.argument(path).starts_with(b"0x") => {
+                    self.miss_once(
+                        "paths",
+                        "some are shown as addresses, as `-e raw` does; operations on them are counted under an unknown file",
+                    )?;
+                    self.files.number(UNKNOWN_FILE, self.sink).map(Some)
+                }
                 _ => Ok(None),
             };
         };
@@ -111,7 +120,7 @@ impl Run<'_> {
         path: &'p [u8],
     ) -> Cow<'p, [u8]> {
         let dir = dir.map(|dir| done.argument(dir)).unwrap_or_default();
-        let at_cwd = dir.is_empty() || dir.starts_with(b"AT_FDCWD");
+        let at_cwd = dir.is_empty() || behind_cwd(dir).is_some();
         self.learn_cwd(done, dir);
         let shown = match at_cwd {
             true => None,
@@ -137,8 +146,7 @@ impl Run<'_> {
 
     /// Takes note of the directory of a task, which `-y` shows behind `AT_FDCWD`.
     fn learn_cwd(&mut self, done: &Done<'_>, dir: &[u8]) {
-        if let Some(shown) = dir
-            .strip_prefix(b"AT_FDCWD")
+        if let Some(shown) = behind_cwd(dir)
             .and_then(|name| name_behind(name, 0))
             .map(path_of_name)
             && self.cwds.get(done.who.cwd).as_deref() != Some(&*shown)
@@ -167,6 +175,15 @@ impl Run<'_> {
                     self.learn_cwd(done, done.argument(dir));
                 }
                 Some(self.files.number(&path_of_name(name), self.sink)?)
+            }
+            // without its path a file is known by its descriptor
+            None if done.argument(path).starts_with(b"0x") => {
+                self.path(done, dir, path)?;
+                let file = self
+                    .files
+                    .number(format!("<fd {fd}>").as_bytes(), self.sink)?;
+                self.files.renew(file, None);
+                Some(file)
             }
             None => self.path(done, dir, path)?,
         };
@@ -275,10 +292,11 @@ impl Run<'_> {
         if !done.succeeded() {
             return Ok(());
         }
-        match done.argument(1) {
-            b"F_DUPFD" => self.duplicate(done, false),
-            b"F_DUPFD_CLOEXEC" => self.duplicate(done, true),
-            b"F_SETFD" => {
+        let command = |name, number| is_constant(done.argument(1), name, number);
+        match () {
+            () if command("F_DUPFD", 0) => self.duplicate(done, false),
+            () if command("F_DUPFD_CLOEXEC", 1030) => self.duplicate(done, true),
+            () if command("F_SETFD", 2) => {
                 let fd = descriptor(done.argument(0)).0;
                 let table = self.tables.get_mut(done.who.table);
                 if let Some(known) = fd.and_then(|fd| table.get_mut(&fd)) {
@@ -286,21 +304,21 @@ impl Run<'_> {
                 }
                 Ok(())
             }
-            b"F_SETFL" => {
+            () if command("F_SETFL", 4) => {
                 if let Some(open) = self.used(done, 0)? {
                     open.append
                         .store(has_flag(done.argument(2), "O_APPEND"), Relaxed);
                 }
                 Ok(())
             }
-            b"F_GETFL" => {
+            () if command("F_GETFL", 3) => {
                 if let Some(open) = self.used(done, 0)? {
-                    open.append
-                        .store(has_flag(done.outcome.text, "O_APPEND"), Relaxed);
+                    let appends = done.returned().is_some_and(|flags| flags & 0o2000 != 0);
+                    open.append.store(appends, Relaxed);
                 }
                 Ok(())
             }
-            _ => Ok(()),
+            () => Ok(()),
         }
     }
 
@@ -450,7 +468,7 @@ fn sought(open: &OpenFile, position: u64, distance: &[u8], whence: &[u8]) {
         return;
     }
     open.position.set(Some(position));
-    if whence == b"SEEK_END"
+    if is_constant(whence, "SEEK_END", 2)
         && let Some(length) = integer(distance)
             .and_then(|distance| position.checked_add_signed(distance.checked_neg()?))
     {

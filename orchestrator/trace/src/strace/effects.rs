@@ -26,6 +26,10 @@ impl Run<'_> {
         if done.outcome.duration_ns.is_some() {
             self.durations = true;
         }
+        match done.succeeded() {
+            true => self.outcomes.0 += 1,
+            false => self.outcomes.1 += 1,
+        }
         match call {
             Call::Open { dir, path, flags } => self.open(done, (dir, path), done.argument(flags)),
             Call::Creat => self.open(done, (None, 0), b"O_CREAT|O_WRONLY|O_TRUNC"),
@@ -64,6 +68,15 @@ impl Run<'_> {
             Call::CopyRange => self.copy_range(done),
             Call::Fork => {
                 let mut kind = Kinship::default();
+                if done.argument(2).is_empty() && done.argument(0).starts_with(b"0x") {
+                    self.miss_once(
+                        "threads",
+                        "the trace does not show the flags of clone3 (recorded with -e raw or -e verbose=none), so that threads are counted as processes",
+                    )?;
+                } else {
+                    // with -e raw the flags of clone come first
+                    kind = Kinship::of_flags(done.argument(0));
+                }
                 for index in 0..4 {
                     let flags = done.argument(index);
                     if flags.starts_with(b"flags=") || flags.starts_with(b"{flags=") {
@@ -106,8 +119,9 @@ impl Run<'_> {
             Place::Here => Spot::Here,
             Place::At(index) => Spot::At(unsigned(done.argument(index))),
             Place::AtOrHere(index) => match done.argument(index) {
-                _ if has_flag(done.argument(4), "RWF_APPEND") => Spot::End,
-                b"-1" => Spot::Here,
+                // `-e raw` shows the offset in two halves
+                _ if (4..6).any(|flags| has_flag(done.argument(flags), "RWF_APPEND")) => Spot::End,
+                offset if integer(offset) == Some(-1) => Spot::Here,
                 offset => Spot::At(unsigned(offset)),
             },
         };
@@ -170,7 +184,7 @@ impl Run<'_> {
 
     fn sendfile(&mut self, done: &Done<'_>) -> io::Result<()> {
         let spot = match done.argument(2) {
-            b"NULL" => Spot::Here,
+            b"NULL" | b"0" => Spot::Here,
             offset => Spot::At(boxed(offset)),
         };
         if let Some(from) = self.used(done, 1)? {
@@ -185,7 +199,7 @@ impl Run<'_> {
     fn copy_range(&mut self, done: &Done<'_>) -> io::Result<()> {
         for (fd, offset, op) in [(0, 1, Op::Read), (2, 3, Op::Write)] {
             let spot = match done.argument(offset) {
-                b"NULL" => Spot::Here,
+                b"NULL" | b"0" => Spot::Here,
                 offset => Spot::At(boxed(offset)),
             };
             if let Some(open) = self.used(done, fd)? {
@@ -380,7 +394,7 @@ fn length_of(done: &Done<'_>) -> Option<u64> {
     let told = (1..5)
         .map(|index| done.argument(index))
         .find(|argument| argument.starts_with(b"{"))?;
-    if !has_flag(told, "S_IFREG") {
+    if !has_flag(told, "S_IFREG") && memchr::memmem::find(told, b"_mode=0100").is_none() {
         return None;
     }
     field(told, "st_size=").or_else(|| field(told, "stx_size="))

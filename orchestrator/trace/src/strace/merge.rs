@@ -39,6 +39,33 @@ struct Source<'a> {
     calls: u64,
     noise: u64,
     step: Step,
+    /// Whether the current line is in the table of `-c` or `-C`, and whether there was one.
+    table: (bool, bool),
+}
+
+/// The heads of the columns of the table of `-c` and `-C`.
+const COLUMNS: [&str; 10] = [
+    "%",
+    "time",
+    "seconds",
+    "shortest",
+    "longest",
+    "usecs/call",
+    "calls",
+    "errors",
+    "syscall",
+    "",
+];
+
+/// Whether a line begins the table of calls of `-c` and `-C`.
+fn is_table(line: &[u8]) -> bool {
+    // most lines are calls, which begin with a number
+    if line.len() > 200 || line.first().is_some_and(u8::is_ascii_digit) {
+        return false;
+    }
+    let line = String::from_utf8_lossy(line);
+    line.starts_with("System call usage summary for ")
+        || line.contains("syscall") && line.split(' ').all(|word| COLUMNS.contains(&word))
 }
 
 /// Makes one time of those of a file's lines.
@@ -84,6 +111,7 @@ impl<'a> Source<'a> {
             calls: 0,
             noise: 0,
             step: Step::End,
+            table: (false, false),
         }
     }
 
@@ -111,19 +139,24 @@ impl<'a> Source<'a> {
             }
         }
         self.prefix = prefix(lines.line());
+        if is_table(lines.line()) {
+            self.table = (true, true);
+            self.prefix.time = None;
+        }
         if let Some(time) = self.prefix.time {
             if matches!(time, Time::Seconds(ns) if ns < FIRST_TIME_NS) {
-                // behind good lines it is one damaged line
-                if self.calls > 0 {
+                // behind good lines it is one damaged line, or a row of the table
+                if self.calls > 0 || self.table.0 {
                     self.prefix.time = None;
                     return Ok(Next::Line);
                 }
                 return Err(TraceError::NotATrace {
                     path: self.name.clone(),
                     kind: KIND,
-                    problem: format!("its times are not since 1970, as those of -r; {HINT}"),
+                    problem: format!("its times are differences, as -r alone shows them; {HINT}"),
                 });
             }
+            self.table.0 = false;
             self.time_ns = self.clock.read(time);
         }
         Ok(Next::Line)
@@ -217,6 +250,8 @@ fn merge(mut sources: Vec<Source<'_>>, sink: &mut dyn Sink) -> Result<TextSummar
         began_ns: None,
         summary: TextSummary::default(),
         noise: 0,
+        named: 0,
+        has_fractions: false,
     };
     // earliest first; at the same time one that is already read goes on before another begins
     let mut waiting = BinaryHeap::new();
@@ -262,6 +297,10 @@ struct Merge<'s> {
     began_ns: Option<u64>,
     summary: TextSummary,
     noise: u64,
+    /// How many of these lines are named.
+    named: u64,
+    /// Whether a time is no whole second.
+    has_fractions: bool,
 }
 
 impl Merge<'_> {
@@ -299,6 +338,11 @@ impl Merge<'_> {
         {
             self.summary.began_unix_ns = self.began_ns;
         }
+        self.has_fractions |=
+            source.prefix.time.is_some() && !source.time_ns.is_multiple_of(1_000_000_000);
+        if source.table.0 {
+            return Ok(());
+        }
         let start_ns = source.time_ns.saturating_sub(self.began_ns.unwrap_or(0));
         let problem = match source.step {
             Step::Line => {
@@ -318,7 +362,9 @@ impl Merge<'_> {
                         return Ok(());
                     }
                     Heard::Remark => return Ok(()),
-                    Heard::Noise => "it is no line of strace's, or a damaged one",
+                    Heard::Noise => {
+                        "it is not a line of strace: damage, or output of the program, if both were written to one file"
+                    }
                 }
             }
             Step::TooLong => "it is longer than 16 MiB and was passed over",
@@ -330,7 +376,8 @@ impl Merge<'_> {
         if source.calls == 0 && source.noise >= MAX_NOISE_AT_BEGIN {
             return Err(not_a_trace(source));
         }
-        if self.noise <= NAMED_LINES {
+        if self.named < NAMED_LINES {
+            self.named += 1;
             let part = format!("line {} of {}", lines.number(), source.name.display());
             self.reader
                 .run
@@ -342,21 +389,39 @@ impl Merge<'_> {
 
     fn finish(mut self, sources: &[Source<'_>]) -> Result<TextSummary, TraceError> {
         let calls: u64 = sources.iter().map(|source| source.calls).sum();
-        let first = sources.iter().max_by_key(|source| source.noise);
+        let first = sources
+            .iter()
+            .max_by_key(|source| (source.table.1, source.noise));
         if let Some(source) = first.filter(|_| calls == 0) {
             return Err(not_a_trace(source));
+        }
+        if calls > 1 && !self.has_fractions {
+            let problem = "they are whole seconds, as of -t; record with -ttt to see when operations happened";
+            self.reader
+                .run
+                .miss("times", problem)
+                .map_err(TraceError::Sink)?;
         }
         self.tell_gaps().map_err(TraceError::Sink)?;
         Ok(self.summary)
     }
 
     fn tell_gaps(&mut self) -> io::Result<()> {
+        self.reader.finish();
+        self.noise += self.reader.cut;
         let run = &mut self.reader.run;
         run.finish()?;
-        if let Some(more) = self.noise.checked_sub(NAMED_LINES).filter(|&more| more > 0) {
+        if let (0, failed @ 1..) = run.outcomes {
+            run.miss(
+                "calls",
+                &format!("all {failed} failed: -Z leaves out those that succeed"),
+            )?;
+        }
+        if self.noise > self.named {
+            let more = self.noise - self.named;
             run.miss(
                 "lines",
-                &format!("{more} more lines are none of strace's, or damaged"),
+                &format!("{more} more lines are not of strace, or damaged"),
             )?;
         }
         let (open, ends) = run.halves;
@@ -381,7 +446,7 @@ impl Merge<'_> {
         if !run.durations {
             run.miss(
                 "durations",
-                "the trace has none, because it was recorded without -T",
+                "the trace has none: record with -T, in microseconds",
             )?;
         }
         Ok(())
@@ -389,9 +454,13 @@ impl Merge<'_> {
 }
 
 fn not_a_trace(source: &Source<'_>) -> TraceError {
+    let problem = match source.table.1 {
+        true => "it is the table of -c, which has sums instead of calls",
+        false => "no line of it is a call with a time",
+    };
     TraceError::NotATrace {
         path: source.name.clone(),
         kind: KIND,
-        problem: format!("no line of it is a call with a time; {HINT}"),
+        problem: format!("{problem}; {HINT}"),
     }
 }

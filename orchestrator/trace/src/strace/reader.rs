@@ -25,11 +25,24 @@ pub(super) enum Heard {
     Noise,
 }
 
+/// A call within whose line something else was written: a message of strace, or output of the program to the same file.
+struct Interrupted {
+    space: u32,
+    /// The task, if the call is followed.
+    task: Option<TaskId>,
+    start_ns: u64,
+    /// Whether a message of strace interrupted it: without one, a line that does not go on is damaged.
+    by_strace: bool,
+}
+
 /// Takes one line after another.
 pub(super) struct Reader<'s> {
     pub(super) run: Run<'s>,
     /// A call that was put together.
     joined: Vec<u8>,
+    interrupted: Option<Interrupted>,
+    /// Lines that end within a call which does not go on.
+    pub(super) cut: u64,
 }
 
 impl<'s> Reader<'s> {
@@ -37,6 +50,8 @@ impl<'s> Reader<'s> {
         Self {
             run,
             joined: Vec::new(),
+            interrupted: None,
+            cut: 0,
         }
     }
 
@@ -51,13 +66,24 @@ impl<'s> Reader<'s> {
     ) -> io::Result<Heard> {
         let body = &line[prefix.body..];
         let number = prefix.pid.or(number);
+        if let Some(call) = self.interrupted.take_if(|call| call.space == space) {
+            if prefix.time.is_some() {
+                self.give_up(&call);
+            } else if self.goes_on(&call, line)? {
+                return Ok(Heard::Call);
+            } else {
+                self.interrupted = Some(call);
+            }
+        }
         match body.first() {
             None => return Ok(Heard::Remark),
             Some(b'a'..=b'z' | b'_') => {}
             Some(b'<') if body.starts_with(RESUMED) && prefix.time.is_some() => {
                 return self.resumed(space, number, body);
             }
+            // stacks of -k, data of -e read and -e write
             Some(b'<' | b'>') => return Ok(Heard::Remark),
+            Some(b'|' | b'*' | b'=') if is_dump(body) => return Ok(Heard::Remark),
             Some(b'+') if body.starts_with(b"+++ ") => {
                 return self.ended(space, number, body);
             }
@@ -79,7 +105,21 @@ impl<'s> Reader<'s> {
         if prefix.time.is_none() {
             return Ok(Heard::Noise);
         }
+        let message = match memmem::rfind(body, b"strace: Process ") {
+            Some(at) if memmem::find(&body[at..], b" attached").is_some() => Some(at),
+            _ => None,
+        };
+        let mut interrupted = Interrupted {
+            space,
+            task: None,
+            start_ns,
+            by_strace: message.is_some(),
+        };
         let Some(call) = call(name) else {
+            if let Some(message) = message {
+                self.interrupted = Some(interrupted);
+                self.attached(space, &body[message..])?;
+            }
             return Ok(Heard::Call);
         };
         let id = self.run.task(space, number)?;
@@ -87,14 +127,14 @@ impl<'s> Reader<'s> {
             self.begin(id, text, start_ns)?;
             return Ok(Heard::Call);
         }
-        if body.ends_with(b" attached")
-            && let Some(told) = memmem::rfind(body, b"strace: Process ")
-        {
-            self.begin(id, &body[..told], start_ns)?;
-            return self.attached(space, &body[told..]);
-        }
         let Some(arguments) = Arguments::split(&body[bracket + 1..]) else {
-            return Ok(Heard::Noise);
+            self.begin(id, &body[..message.unwrap_or(body.len())], start_ns)?;
+            interrupted.task = Some(id);
+            self.interrupted = Some(interrupted);
+            if let Some(message) = message {
+                self.attached(space, &body[message..])?;
+            }
+            return Ok(Heard::Call);
         };
         let Some(outcome) = outcome(arguments.rest) else {
             return Ok(Heard::Noise);
@@ -111,6 +151,71 @@ impl<'s> Reader<'s> {
         };
         self.run.apply(call, &done)?;
         Ok(Heard::Call)
+    }
+
+    /// Takes a line that may be the rest of a call. Returns whether it is.
+    fn goes_on(&mut self, call: &Interrupted, line: &[u8]) -> io::Result<bool> {
+        let torn = unfinished(line);
+        let Some(id) = call.task else {
+            return Ok(torn.is_some() || memmem::find(line, b") ").is_some());
+        };
+        let Some(begun) = self.run.begun(id) else {
+            return Ok(torn.is_some());
+        };
+        if let Some(more) = torn {
+            begun.text.extend_from_slice(more.trim_ascii());
+            return Ok(true);
+        }
+        let Some(bracket) = memchr::memchr(b'(', &begun.text) else {
+            return Ok(false);
+        };
+        self.joined.clear();
+        self.joined.extend_from_slice(&begun.text);
+        let name = &begun.text[..bracket];
+        let Some(kind) = super::calls::call(name) else {
+            return Ok(false);
+        };
+        // the program's output ends the arguments with anything; strace's message is cut off, and the arguments go on
+        let arguments = match line.split_first() {
+            Some((b')', rest)) => Arguments::interrupted(&self.joined[bracket + 1..], rest),
+            _ => {
+                self.joined.extend_from_slice(line);
+                match Arguments::split(&self.joined[bracket + 1..]) {
+                    Some(arguments) => arguments,
+                    None => return Ok(false),
+                }
+            }
+        };
+        let (Some(outcome), Some(who)) = (outcome(arguments.rest), self.run.who(id)) else {
+            return Ok(false);
+        };
+        self.run.end(id);
+        let done = Done {
+            id,
+            who,
+            arguments: &arguments,
+            outcome,
+            start_ns: call.start_ns,
+        };
+        self.run.apply(kind, &done)?;
+        Ok(true)
+    }
+
+    /// Lets go of a call that was interrupted and does not go on.
+    fn give_up(&mut self, call: &Interrupted) {
+        if !call.by_strace {
+            self.cut += 1;
+            if let Some(id) = call.task {
+                self.run.end(id);
+            }
+        }
+    }
+
+    /// Takes note that there are no more lines.
+    pub(super) fn finish(&mut self) {
+        if let Some(call) = self.interrupted.take() {
+            self.give_up(&call);
+        }
     }
 
     fn begin(&mut self, id: TaskId, text: &[u8], start_ns: u64) -> io::Result<()> {
@@ -194,7 +299,7 @@ impl<'s> Reader<'s> {
         };
         let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
         match (super::syntax::number(&rest[..end]), &rest[end..]) {
-            (Some(number), b" attached") => {
+            (Some(number), rest) if rest.starts_with(b" attached") => {
                 self.run.attached(space, number)?;
                 Ok(Heard::Remark)
             }
@@ -211,4 +316,16 @@ fn unfinished(body: &[u8]) -> Option<&[u8]> {
     // with -ff, `execve` in a thread goes on in the file of the process
     let is_torn = &inner[begin..] == b"<unfinished" || inner[begin..].starts_with(b"<pid changed ");
     is_torn.then(|| &inner[..begin])
+}
+
+/// Data that `-e read` and `-e write` show below a call: `| 00000  61 ...`, `* 9 bytes in buffer 0`, `= 2 buffers in vector 0`.
+fn is_dump(body: &[u8]) -> bool {
+    let Some((mark, rest)) = body.split_first() else {
+        return false;
+    };
+    let rest = rest.trim_ascii_start();
+    let is_number = rest.len() >= 5 && rest[..5].iter().all(u8::is_ascii_hexdigit);
+    *mark == b'|' && is_number
+        || memmem::find(rest, b" in buffer ").is_some()
+        || memmem::find(rest, b" in vector ").is_some()
 }

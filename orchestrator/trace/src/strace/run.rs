@@ -102,6 +102,8 @@ pub(super) struct Run<'s> {
     pub(super) halves: (u64, u64),
     /// Whether a duration was seen.
     pub(super) durations: bool,
+    /// Calls that did what they were called for, and calls that failed.
+    pub(super) outcomes: (u64, u64),
 }
 
 impl<'s> Run<'s> {
@@ -122,6 +124,7 @@ impl<'s> Run<'s> {
             told: BTreeSet::new(),
             halves: (0, 0),
             durations: false,
+            outcomes: (0, 0),
         }
     }
 
@@ -258,6 +261,11 @@ impl<'s> Run<'s> {
         }
     }
 
+    /// What was shown of the call that a task is in.
+    pub(super) fn begun(&mut self, id: TaskId) -> Option<&mut Begun> {
+        self.tasks.get_mut(&id).and_then(|task| task.begun.as_mut())
+    }
+
     /// The call that a task is in, which ends now.
     pub(super) fn end(&mut self, id: TaskId) -> Option<Begun> {
         self.tasks.get_mut(&id).and_then(|task| task.begun.take())
@@ -279,7 +287,11 @@ impl<'s> Run<'s> {
             .iter()
             .position(|birth| birth.parent == done.id)
             .map(|index| self.births.swap_remove(index));
-        let Some(number) = done.returned().filter(|&number| number != 0) else {
+        // lines bear the numbers of strace's namespace, calls return those of the program's
+        let Some(number) = strace_number(done.outcome.text)
+            .or(done.returned())
+            .filter(|&number| number != 0)
+        else {
             return Ok(());
         };
         let child = TaskId {
@@ -470,4 +482,11 @@ impl<'s> Run<'s> {
         let descriptor = self.tables.get(who.table).get(&fd)?;
         Some(Arc::clone(&descriptor.open))
     }
+}
+
+/// The number in `/* 7 in strace's PID NS */`, which `--decode-pids=pidns` puts behind another one.
+fn strace_number(text: &[u8]) -> Option<u64> {
+    let end = memchr::memmem::find(text, b" in strace's PID NS")?;
+    let begin = memchr::memrchr(b' ', &text[..end])? + 1;
+    super::syntax::number(&text[begin..end])
 }

@@ -70,8 +70,37 @@ fn time_of(token: &[u8]) -> Option<Time> {
             (hours * 3600 + minutes * 60) * 1_000_000_000 + seconds,
         ));
     }
-    memchr::memchr(b'.', token)?;
-    seconds_ns(token).map(Time::Seconds)
+    match number(token) {
+        // whole seconds: no task has a number this high
+        Some(seconds) => (seconds > MAX_TASK)
+            .then_some(seconds)?
+            .checked_mul(1_000_000_000),
+        None => seconds_ns(token),
+    }
+    .map(Time::Seconds)
+}
+
+/// The highest number of a task on Linux.
+const MAX_TASK: u64 = 1 << 22;
+
+/// The length of what stands around a time, with the spaces behind it: the security context of `--secontext`, the difference of `-r`, the number of
+/// the call of `-n`, the address of `-i`.
+fn annotations(line: &[u8], begin: usize) -> usize {
+    let mut at = begin;
+    loop {
+        let end = match &line[at..] {
+            [b'(', b'+', ..] => memchr::memchr(b')', &line[at..]),
+            [b'[', ..] => memchr::memchr(b']', &line[at..]),
+            _ => None,
+        };
+        match end {
+            Some(end) if line.get(at + end + 1).is_none_or(|next| *next == b' ') => {
+                at += end + 1;
+                at += spaces(&line[at..]);
+            }
+            _ => return at - begin,
+        }
+    }
 }
 
 /// Reads the task and the time in front of a line.
@@ -90,26 +119,22 @@ pub(super) fn prefix(line: &[u8]) -> Prefix {
     } else {
         let length = digits(&line[at..]);
         let end = at + length + comm(&line[at + length..]);
-        if length > 0 && line.get(end) == Some(&b' ') {
+        if length > 0
+            && line.get(end) == Some(&b' ')
+            && number(&line[at..at + length]) <= Some(MAX_TASK)
+        {
             pid = number(&line[at..at + length]);
             at = end;
             at += spaces(&line[at..]);
         }
     }
+    at += annotations(line, at);
     let token = memchr::memchr(b' ', &line[at..]).map_or(line.len(), |end| at + end);
     let time = time_of(&line[at..token]);
     if time.is_some() {
         at = token + spaces(&line[token..]);
     }
-    // the number of the call, of `-n`
-    if let Some(rest) = line[at..].strip_prefix(b"[") {
-        let skipped = spaces(rest);
-        let end = skipped + digits(&rest[skipped..]);
-        if rest.get(end) == Some(&b']') {
-            at += 1 + end + 1;
-            at += spaces(&line[at..]);
-        }
-    }
+    at += annotations(line, at);
     Prefix {
         pid,
         time,
@@ -139,13 +164,30 @@ pub(super) struct Arguments<'a> {
 impl<'a> Arguments<'a> {
     /// Splits what follows the opening bracket. `None` if there is no closing one.
     pub(super) fn split(text: &'a [u8]) -> Option<Self> {
+        Self::scan(text).ok()
+    }
+
+    /// Splits arguments that other output interrupted before their closing bracket, which `rest` follows.
+    pub(super) fn interrupted(text: &'a [u8], rest: &'a [u8]) -> Self {
+        let (Ok(found) | Err(found)) = Self::scan(text);
+        Self { rest, ..found }
+    }
+
+    /// The arguments; without a closing bracket, as an error, those that there are.
+    fn scan(text: &'a [u8]) -> Result<Self, Self> {
         let mut items: [&[u8]; MAX_ARGUMENTS] = [&[]; MAX_ARGUMENTS];
         let (mut count, mut begin, mut depth, mut at) = (0, 0, 0_usize, 0);
         loop {
-            match *text.get(at)? {
-                b'"' => at = string_end(text, at)?,
+            let Some(&byte) = text.get(at) else {
+                if let Some(item) = items.get_mut(count) {
+                    *item = text.get(begin..).unwrap_or_default().trim_ascii();
+                }
+                return Err(Self { items, rest: b"" });
+            };
+            match byte {
+                b'"' => at = string_end(text, at).unwrap_or(text.len()),
                 b'<' if at > 0 && is_named(text[at - 1]) && starts_name(text.get(at + 1)) => {
-                    at = name_end(text, at)?;
+                    at = name_end(text, at).unwrap_or(text.len());
                 }
                 b'(' | b'[' | b'{' => {
                     depth += 1;
@@ -164,7 +206,7 @@ impl<'a> Arguments<'a> {
                     begin = at;
                     if end == b')' {
                         let rest = &text[at..];
-                        return Some(Self { items, rest });
+                        return Ok(Self { items, rest });
                     }
                 }
                 _ => at += 1,
@@ -180,7 +222,7 @@ impl<'a> Arguments<'a> {
 
 /// Whether a `<` behind this byte begins the name of a descriptor.
 fn is_named(before: u8) -> bool {
-    before.is_ascii_digit() || before == b'D'
+    before.is_ascii_digit() || matches!(before, b'D' | b'/')
 }
 
 fn starts_name(first: Option<&u8>) -> bool {
@@ -240,9 +282,29 @@ const DELETED: &[u8] = b"(deleted)";
 
 /// A descriptor as an argument or a result: its number, and with `-y` its name in brackets.
 pub(super) fn descriptor(text: &[u8]) -> (Option<u32>, Option<&[u8]>) {
-    let length = digits(text);
-    let fd = number(&text[..length]).and_then(|fd| u32::try_from(fd).ok());
-    (fd, name_behind(text, length))
+    let length = match text.strip_prefix(b"0x") {
+        Some(hex) => {
+            2 + hex
+                .iter()
+                .take_while(|byte| byte.is_ascii_hexdigit())
+                .count()
+        }
+        None => digits(text),
+    };
+    let fd = unsigned(&text[..length]).and_then(|fd| i32::try_from(fd).ok());
+    (fd.map(i32::cast_unsigned), name_behind(text, length))
+}
+
+/// What follows `AT_FDCWD`, which stands for the current directory, also where it is shown as a number.
+pub(super) fn behind_cwd(text: &[u8]) -> Option<&[u8]> {
+    [
+        &b"-100 /* AT_FDCWD */"[..],
+        b"AT_FDCWD",
+        b"-100",
+        b"0xffffff9c",
+    ]
+    .iter()
+    .find_map(|word| text.strip_prefix(*word))
 }
 
 /// The name in brackets that begins at `at`.
@@ -269,6 +331,11 @@ pub(super) fn path_of_name(name: &[u8]) -> Cow<'_, [u8]> {
 
 /// The bytes of a string argument. `None` of what is none, such as `NULL`. An abbreviated one keeps its three points.
 pub(super) fn string(text: &[u8]) -> Option<Cow<'_, [u8]>> {
+    // behind the string can be its security context
+    let text = &text[..text
+        .first()
+        .filter(|first| **first == b'"')
+        .and_then(|_| string_end(text, 0))?];
     let inner = text.strip_prefix(b"\"")?;
     if let Some(inner) = inner.strip_suffix(b"\"") {
         return Some(unescaped(inner));
@@ -389,11 +456,60 @@ fn duration(text: &[u8]) -> Option<(&[u8], u64)> {
     Some((before.trim_ascii_end(), seconds_ns(token)?))
 }
 
-/// Whether a word is one of those that `|` joins.
+/// Flags that are followed, with their numbers on Linux (those of x86-64 and Arm), for `-X raw` and `-e raw`.
+const FLAGS: [(&str, u64); 21] = [
+    ("O_CREAT", 0o100),
+    ("O_EXCL", 0o200),
+    ("O_TRUNC", 0o1000),
+    ("O_APPEND", 0o2000),
+    ("O_CLOEXEC", 0o2_000_000),
+    ("O_TMPFILE", 0o20_000_000),
+    ("SOCK_CLOEXEC", 0o2_000_000),
+    ("FD_CLOEXEC", 1),
+    ("CLOSE_RANGE_UNSHARE", 2),
+    ("CLOSE_RANGE_CLOEXEC", 4),
+    ("CLONE_FS", 0x200),
+    ("CLONE_FILES", 0x400),
+    ("CLONE_THREAD", 0x1_0000),
+    ("PROT_WRITE", 2),
+    ("MAP_SHARED", 1),
+    ("MAP_SHARED_VALIDATE", 3),
+    ("RWF_APPEND", 0x10),
+    ("RENAME_EXCHANGE", 2),
+    ("FALLOC_FL_KEEP_SIZE", 1),
+    ("FALLOC_FL_COLLAPSE_RANGE", 8),
+    ("FALLOC_FL_INSERT_RANGE", 0x20),
+];
+
+/// Whether a word is one of those that `|` joins, or its bits are set in a number.
 pub(super) fn has_flag(flags: &[u8], flag: &str) -> bool {
-    flags
+    let has_word = flags
         .split(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'_'))
-        .any(|word| word == flag.as_bytes())
+        .any(|word| word == flag.as_bytes());
+    let value = || {
+        let begin = memmem::find(flags, b"flags=").map_or(0, |at| at + b"flags=".len());
+        let length = flags[begin..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphanumeric())
+            .count();
+        unsigned(&flags[begin..begin + length])
+    };
+    let bits = || {
+        FLAGS
+            .iter()
+            .find(|(name, _)| *name == flag)
+            .map(|(_, bits)| *bits)
+    };
+    has_word || matches!((value(), bits()), (Some(value), Some(bits)) if value & bits == bits)
+}
+
+/// Whether an argument is this constant, by its name, its number or both.
+pub(super) fn is_constant(text: &[u8], name: &str, number: i64) -> bool {
+    let end = text
+        .iter()
+        .position(|byte| *byte == b' ')
+        .unwrap_or(text.len());
+    text == name.as_bytes() || integer(&text[..end]) == Some(number)
 }
 
 /// The number behind `key=` in a structure.

@@ -124,6 +124,27 @@ fn a_hash_without_a_name_stays_a_hash() {
     assert!(found.misses("names", "hashes"));
 }
 
+/// Without DFTRACER_INC_METADATA=1, which is DFTracer's default, lines have neither a file nor a length.
+#[test]
+fn calls_without_metadata_are_counted_under_an_unknown_file() {
+    let text: String = ["open", "read", "read", "write", "close"]
+        .iter()
+        .map(|name| format!("{{\"name\":\"{name}\",\"cat\":\"POSIX\",\"pid\":\"7\",\"tid\":\"8\",\"ts\":\"1\",\"dur\":\"2\",\"ph\":\"X\",\"args\":{{\"hostname\":\"n1\"}}}}\n"))
+        .collect();
+    let found = read_text(&text);
+    assert_eq!(
+        found.extents("<unknown file>", Op::Read),
+        [(None, 0), (None, 0)]
+    );
+    assert_eq!(found.extents("<unknown file>", Op::Write), [(None, 0)]);
+    assert_eq!(found.events.len(), 5);
+    assert_eq!(found.processes[&0].host.as_deref(), Some("n1"));
+    assert!(found.misses("names", "5 calls") && found.misses("names", "DFTRACER_INC_METADATA=1"));
+    assert!(
+        found.misses("sizes", "3 reads and writes") && found.misses("sizes", "unknown, not zero")
+    );
+}
+
 #[test]
 fn what_is_no_trace_is_refused() {
     for text in ["", "[\n]\n", "hello\n", "{\"a\":1}\n", "[1,2]\n"] {

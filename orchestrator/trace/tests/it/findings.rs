@@ -1,7 +1,10 @@
 //! Findings: the same as Drishti tells of the same logs, and those that it does not have.
 
 use cvc_trace::{
-    findings::{Asked, Facts, Finding, Thresholds, facts_of_profile, findings},
+    findings::{
+        Asked, Facts, FileFacts, Finding, PosixFacts, Severity, Spread, Thresholds,
+        facts_of_profile, findings,
+    },
     profile::{Profile, Profiler},
     read_trace,
 };
@@ -13,8 +16,8 @@ fn read(name: &str) -> (Facts, Profile) {
         env!("CARGO_MANIFEST_DIR")
     ));
     let mut profiler = Profiler::default();
-    let origin = read_trace(&[path], &mut profiler).unwrap();
-    (origin.counted.unwrap(), profiler.finish())
+    let origin = read_trace(&[path], &mut profiler, None).unwrap();
+    (origin.counted().unwrap(), profiler.finish())
 }
 
 fn told(name: &str, asked: Asked, limits: &Thresholds) -> Vec<Finding> {
@@ -81,6 +84,7 @@ fn aggregators_are_held_against_what_was_asked_for() {
     let codes = |aggregators| -> Vec<&str> {
         let asked = Asked {
             aggregators: Some(aggregators),
+            ..Asked::default()
         };
         let found = told("mpich-btioS-full-np4", asked, &Thresholds::default());
         found.iter().map(|f| f.code).collect()
@@ -99,6 +103,7 @@ fn aggregators_are_held_against_what_was_asked_for() {
 fn independent_writes_have_no_aggregators_and_the_writer_changes_along_the_file() {
     let asked = Asked {
         aggregators: Some(2),
+        ..Asked::default()
     };
     let found = told("mpich-btioS-simple-np4", asked, &Thresholds::default());
     let codes: Vec<&str> = found.iter().map(|f| f.code).collect();
@@ -117,4 +122,107 @@ fn another_threshold_tells_less() {
             .iter()
             .any(|f| ["T06", "T07", "T16", "T17"].contains(&f.code))
     );
+}
+
+/// A trace of one large file and whatever is added to it.
+fn facts(more: FileFacts) -> Facts {
+    let large = FileFacts {
+        name: "/d/large".into(),
+        posix: PosixFacts {
+            writes: 10,
+            written_bytes: 4_700_000,
+            write_end: 4_700_000,
+            ..PosixFacts::default()
+        },
+        time_s: 20.0,
+        ..FileFacts::default()
+    };
+    Facts {
+        files: vec![large, more],
+        has_interfaces: true,
+        nodes: None,
+        processes: 4,
+    }
+}
+
+#[test]
+fn next_to_nothing_is_something_to_know() {
+    let small = FileFacts {
+        name: "/d/x.sm".into(),
+        posix: PosixFacts {
+            writes: 20,
+            written_bytes: 80,
+            write_end: 8,
+            ..PosixFacts::default()
+        },
+        shared_extents: Some((7, 100)),
+        writers: Some((0, 4)),
+        written_by: Spread::of([10.0, 70.0]),
+        time_s: 0.001,
+        ..FileFacts::default()
+    };
+    let found = findings(
+        &facts(small.clone()),
+        Asked::default(),
+        &Thresholds::default(),
+    );
+    let of_small: Vec<&Finding> = found
+        .iter()
+        .filter(|f| f.file.as_deref() == Some("/d/x.sm"))
+        .collect();
+    assert!(of_small.len() >= 3, "{found:?}");
+    assert!(
+        of_small.iter().all(|f| f.severity == Severity::Info),
+        "{of_small:?}"
+    );
+    assert!(of_small.iter().any(|f| {
+        f.evidence
+            .starts_with("80 bytes were written within the first 8 bytes")
+    }));
+    // the same of a file in which all of the time goes is a warning
+    let slow = FileFacts {
+        time_s: 60.0,
+        ..small
+    };
+    let found = findings(&facts(slow), Asked::default(), &Thresholds::default());
+    assert!(
+        found
+            .iter()
+            .any(|f| f.code == "T11" && f.severity == Severity::Warning),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn sizes_are_told_as_they_are_and_factors_only_of_campaigns() {
+    let limits = Thresholds::default();
+    let stranger = told("mpich-btioS-simple-np4", Asked::default(), &limits);
+    let own = told(
+        "mpich-btioS-simple-np4",
+        Asked {
+            in_campaign: true,
+            ..Asked::default()
+        },
+        &limits,
+    );
+    let of = |found: &[Finding], code| found.iter().find(|f| f.code == code).cloned().unwrap();
+    let small = of(&stranger, "T07");
+    assert_eq!(
+        small.evidence,
+        "3456 of 3456 writes (100.0 %) are small: 240 bytes on average, limit 1 MiB"
+    );
+    for finding in &stranger {
+        let text = format!("{} {}", finding.evidence, finding.hint.unwrap_or_default());
+        for word in [
+            "btio-",
+            "factor",
+            "`aggregators`",
+            "`cb_buffer`",
+            "`mapping`",
+            "`storage`",
+        ] {
+            assert!(!text.contains(word), "{text}");
+        }
+    }
+    assert!(of(&own, "T07").hint.unwrap().contains("`aggregators`"));
 }

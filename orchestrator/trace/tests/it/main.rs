@@ -5,6 +5,8 @@ mod collected;
 mod darshan;
 mod dftracer;
 mod findings;
+mod jobs;
 mod strace;
 mod strace_files;
+mod strace_options;
 mod strace_runs;

@@ -455,7 +455,7 @@ fn lines_that_are_none_of_straces_are_named_and_counted() {
     let found = read(&lines);
     assert_eq!(found.extents("a", W), [(Some(0), 1)]);
     assert_eq!(found.missing.len(), 6, "{:?}", found.missing);
-    assert!(found.misses("line 2 of trace", "no line of strace's"));
+    assert!(found.misses("line 2 of trace", "not a line of strace"));
     assert!(found.misses("lines", "2 more lines"));
 }
 

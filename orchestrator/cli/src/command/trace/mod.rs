@@ -1,6 +1,7 @@
 //! `cvc trace`
 
 mod asked;
+mod jobs;
 mod read;
 mod show;
 
@@ -12,14 +13,19 @@ use crate::{
     text::{shown, table},
 };
 use cvc_os::atomic_file::{self, Durability, write_by};
-use cvc_trace::{Sink, TraceOrigin, profile::Profiler};
-use cvc_trace_show::{All, CsvEvents, Perfetto, PlotSink, TraceDocument, ZoneSink, compare, page};
+use cvc_trace::{RecordSums, Sink, TraceOrigin, profile::Profiler};
+use cvc_trace_show::{
+    All, CsvEvents, CsvRecords, Perfetto, PlotSink, Records, TraceDocument, ZoneSink, compare, page,
+};
 use std::io::{self, BufWriter, Write};
 
 pub fn trace(args: &TraceArgs) -> Result<ExitStatus, Failure> {
     match &args.command {
         Some(TraceCommand::Compare(args)) => compare_two(args),
-        None => one(args),
+        None => match jobs::logs(args)? {
+            Some(logs) => jobs::show(args, &logs),
+            None => one(args),
+        },
     }
 }
 
@@ -29,13 +35,37 @@ struct Keepers {
     zones: Option<ZoneSink>,
     perfetto: Option<Perfetto>,
     plots: Option<PlotSink>,
+    records: Records,
+}
+
+/// Where CSV goes: events, or the records of counters where a log has nothing else.
+enum Csv<W> {
+    Events(CsvEvents<W>),
+    Records(CsvRecords<W>),
+}
+
+impl<W: Write> Csv<W> {
+    fn new(to: W, events: bool) -> io::Result<Self> {
+        Ok(if events {
+            Self::Events(CsvEvents::new(to)?)
+        } else {
+            Self::Records(CsvRecords::new(to)?)
+        })
+    }
+
+    fn finish(self) -> io::Result<W> {
+        match self {
+            Self::Events(csv) => csv.finish(),
+            Self::Records(csv) => csv.finish(),
+        }
+    }
 }
 
 impl Keepers {
-    fn read<'a>(
-        &'a mut self,
+    fn read<W: Write>(
+        &mut self,
         args: &TraceArgs,
-        csv: Option<&'a mut (dyn Sink + 'a)>,
+        csv: Option<&mut Csv<W>>,
     ) -> Result<TraceOrigin, Failure> {
         let mut sinks: Vec<&mut dyn Sink> = vec![&mut self.profiler];
         if let Some(zones) = &mut self.zones {
@@ -47,10 +77,18 @@ impl Keepers {
         if let Some(plots) = &mut self.plots {
             sinks.push(plots);
         }
-        if let Some(csv) = csv {
-            sinks.push(csv);
+        let mut lines = None;
+        match csv {
+            Some(Csv::Events(csv)) => sinks.push(csv),
+            Some(Csv::Records(csv)) => lines = Some(csv),
+            None => {}
         }
-        read::read(&args.files, &mut All(sinks))
+        let records = &mut self.records;
+        let mut each = |record: &RecordSums<'_>| {
+            records.add(record);
+            lines.as_mut().map_or(Ok(()), |csv| csv.add(record))
+        };
+        read::read(&args.files, &mut All(sinks), &mut each)
     }
 }
 
@@ -61,11 +99,13 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
         zones: asked::zones(&args.images)?,
         perfetto: args.perfetto.as_ref().map(|_| Perfetto::default()),
         plots: args.html.as_ref().map(|_| PlotSink::default()),
+        records: Records::default(),
     };
+    let csv_of_events = args.csv.is_none() || read::has_events(&args.files)?;
     let origin = match args.csv.as_deref().map(camino::Utf8Path::as_str) {
-        // the events themselves are the output: nothing else is printed
+        // the lines themselves are the output: nothing else is printed
         Some("-") => {
-            let mut csv = CsvEvents::new(BufWriter::new(output::shown()))?;
+            let mut csv = Csv::new(BufWriter::new(output::shown()), csv_of_events)?;
             keepers.read(args, Some(&mut csv))?;
             csv.finish()?;
             return Ok(ExitStatus::Done);
@@ -73,7 +113,7 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
         Some(path) => {
             let mut origin = None;
             let written = write_by(path.as_ref(), Durability::Visible, |file| {
-                let mut csv = CsvEvents::new(BufWriter::new(file))?;
+                let mut csv = Csv::new(BufWriter::new(file), csv_of_events)?;
                 origin = Some(keepers.read(args, Some(&mut csv)));
                 csv.finish()?.flush()
             });
@@ -81,13 +121,14 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
             written.map_err(|e| read::cannot_write(path, &e))?;
             origin.ok_or_else(|| read::cannot_write(path, &io::Error::other("nothing was read")))?
         }
-        None => keepers.read(args, None)?,
+        None => keepers.read::<io::Sink>(args, None)?,
     };
     let Keepers {
         profiler,
         zones,
         perfetto,
         plots,
+        records,
     } = keepers;
     if let (Some(path), Some(perfetto)) = (&args.perfetto, perfetto) {
         let mut left_out = 0;
@@ -104,10 +145,12 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
         }
     }
     let profile = profiler.finish();
-    let document = read::document(args, &origin, &profile, &limits);
+    let document = read::document(args, &origin, &profile, records, &limits);
     let zones = zones.map(ZoneSink::finish);
     if let (Some(path), Some(plots)) = (&args.html, plots) {
-        let page = page(&document, &plots.finish()).map_err(|e| Failure::Other {
+        let mut plots = plots.finish();
+        plots.heat = origin.logs.iter().flat_map(|log| log.heat.clone()).collect();
+        let page = page(&document, &plots).map_err(|e| Failure::Other {
             status: ExitStatus::Internal,
             message: e.to_string(),
             hint: None,
@@ -144,11 +187,12 @@ fn compare_two(args: &TraceCompareArgs) -> Result<ExitStatus, Failure> {
     let read_one = |path: &camino::Utf8PathBuf| -> Result<_, Failure> {
         let mut profiler = Profiler::default();
         let files = std::slice::from_ref(path);
-        let origin = read::read(files, &mut profiler)?;
+        let origin = read::read(files, &mut profiler, &mut |_| Ok(()))?;
         let profile = profiler.finish();
         let head = read::head(files, &origin);
         let document: TraceDocument =
-            cvc_trace_show::document(head, &profile, &[], args.gap.map(read::nanoseconds));
+            cvc_trace_show::document(head, &profile, &[], args.gap.map(read::nanoseconds))
+                .with_counters(&origin.logs, Records::default());
         Ok((profile, document))
     };
     let (a, b) = (read_one(&args.first)?, read_one(&args.second)?);

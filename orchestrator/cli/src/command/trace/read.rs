@@ -3,24 +3,25 @@
 use crate::{args::TraceArgs, exit_status::ExitStatus, failure::Failure, output};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_trace::{
-    Event, FileId, Missing, Process, ProcessId, Sink, TraceError, TraceOrigin,
+    EachRecord, Event, FileId, Missing, Process, ProcessId, Sink, TraceError, TraceOrigin,
     findings::{Asked, Thresholds, facts_of_profile, findings},
     profile::Profile,
     read_trace,
 };
-use cvc_trace_show::{TraceDocument, TraceHead};
+use cvc_trace_show::{Records, TraceDocument, TraceHead};
 use std::{
     io,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-/// Reads the files of one trace into a sink, and shows how far it is.
-pub fn read(files: &[Utf8PathBuf], sink: &mut dyn Sink) -> Result<TraceOrigin, Failure> {
-    let files: Vec<PathBuf> = files
-        .iter()
-        .map(|f| of_run(f).into_std_path_buf())
-        .collect();
+/// Reads the files of one trace into a sink, and each record of counters into `each`; shows how far it is.
+pub fn read(
+    files: &[Utf8PathBuf],
+    sink: &mut dyn Sink,
+    each: EachRecord<'_>,
+) -> Result<TraceOrigin, Failure> {
+    let files = paths(files);
     let mut progress = Progress {
         sink,
         bar: output::bar(),
@@ -28,13 +29,23 @@ pub fn read(files: &[Utf8PathBuf], sink: &mut dyn Sink) -> Result<TraceOrigin, F
         events: 0,
     };
     progress.bar.set_template("{msg}");
-    let read = read_trace(&files, &mut progress);
+    let read = read_trace(&files, &mut progress, Some(each));
     progress.bar.finish_and_clear();
     read.map_err(explain)
 }
 
+/// Whether a trace has single operations, and not only counters.
+pub fn has_events(files: &[Utf8PathBuf]) -> Result<bool, Failure> {
+    cvc_trace::has_events(&paths(files)).map_err(explain)
+}
+
+fn paths(files: &[Utf8PathBuf]) -> Vec<PathBuf> {
+    let path = |f: &Utf8PathBuf| of_run(f).into_std_path_buf();
+    files.iter().map(path).collect()
+}
+
 /// A run's directory stands for the trace in it.
-fn of_run(path: &Utf8Path) -> Utf8PathBuf {
+pub fn of_run(path: &Utf8Path) -> Utf8PathBuf {
     ["trace", "run.darshan"]
         .map(|name| path.join(name))
         .into_iter()
@@ -87,12 +98,12 @@ pub fn document(
     args: &TraceArgs,
     origin: &TraceOrigin,
     profile: &Profile,
+    records: Records,
     limits: &Thresholds,
 ) -> TraceDocument {
     let of_events = facts_of_profile(profile);
-    let facts = match &origin.counted {
-        Some(counted) => {
-            let mut facts = counted.clone();
+    let facts = match origin.counted() {
+        Some(mut facts) => {
             facts.add_events(&of_events);
             facts
         }
@@ -100,6 +111,7 @@ pub fn document(
     };
     let asked = Asked {
         aggregators: args.aggregators,
+        in_campaign: args.files.iter().any(|path| of_run(path) != *path),
     };
     let found = findings(&facts, asked, limits);
     cvc_trace_show::document(
@@ -108,6 +120,7 @@ pub fn document(
         &found,
         args.gap.map(nanoseconds),
     )
+    .with_counters(&origin.logs, records)
 }
 
 /// Counts events, and tells how many after a while.

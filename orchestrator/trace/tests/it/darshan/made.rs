@@ -56,6 +56,23 @@ fn counters(order: Order, [before, ints, floats]: [usize; 3], seed: u64) -> Vec<
     out.bytes
 }
 
+/// Records of files and ranks, whose whole numbers come from a function of their place, and whose times are 0.5 s; and so many words behind them.
+pub(super) fn counters_of(
+    records: &[(u64, u64)],
+    [before, ints, floats, behind]: [usize; 4],
+    int: impl Fn(u64) -> u64,
+) -> Vec<u8> {
+    let mut out = Out::new(Order::Little);
+    for &(id, rank) in records {
+        out.words(&[id, rank]);
+        (0..before).for_each(|_| out.word(22));
+        (0..ints).for_each(|place| out.word(int(place as u64)));
+        (0..floats).for_each(|_| out.float(0.5));
+        (0..behind).for_each(|_| out.word(u64::MAX));
+    }
+    out.bytes
+}
+
 /// Records that an old version has mixed with streams: the count of `fopen` is the 7th counter.
 fn oldest_posix(order: Order) -> Vec<u8> {
     let (mut out, mut numbers) = (Out::new(order), Numbers(7));
@@ -143,7 +160,7 @@ fn names(order: Order, lengths: bool) -> Vec<u8> {
     out.bytes
 }
 
-fn module(place: usize, version: u32, bytes: Vec<u8>) -> WrittenModule {
+pub(super) fn module(place: usize, version: u32, bytes: Vec<u8>) -> WrittenModule {
     let streams = vec![bytes];
     WrittenModule {
         place,

@@ -6,6 +6,7 @@ mod fixtures;
 mod made;
 mod memory;
 mod remade;
+mod summary;
 mod text;
 mod write;
 

@@ -1,0 +1,548 @@
+//! What the counters of Darshan logs say, as JSON, CSV, and the files and sums of a document.
+
+use crate::document::{
+    ShownFile, ShownProcess, ShownRates, ShownStream, TraceDocument, bandwidth, filled,
+};
+use cvc_trace::{
+    DarshanModule, DarshanSummary, DarshanSums, FileSums, LayerTotal, ModuleReading, ModuleSummary,
+    RankTime, RankTotal, RecordSums, profile::role_of,
+};
+use serde::Serialize;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap, HashSet},
+};
+
+/// Maximum number of records that are in a document; CSV has all.
+const MAX_RECORDS: usize = 20_000;
+/// Number of common sizes and strides that are shown.
+const COMMON: usize = 4;
+
+/// A rank of a file that all ranks share.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ShownRank {
+    /// Which.
+    pub rank: i64,
+    /// Bytes that it moved.
+    pub bytes: u64,
+    /// Seconds in its operations.
+    pub time_s: f64,
+}
+
+impl ShownRank {
+    fn of(rank: RankTime) -> Self {
+        Self {
+            rank: rank.rank,
+            bytes: rank.bytes,
+            time_s: rank.time_s,
+        }
+    }
+}
+
+/// Counters of one module: of a record, a file, or all. What is not counted is null.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShownCounts {
+    /// Number of records that are added.
+    pub records: u64,
+    /// Opens.
+    pub opens: Option<u64>,
+    /// Reads.
+    pub reads: Option<u64>,
+    /// Writes.
+    pub writes: Option<u64>,
+    /// Bytes read.
+    pub read_bytes: Option<u64>,
+    /// Bytes written.
+    pub written_bytes: Option<u64>,
+    /// Reads by size, in Darshan's bins; empty ones are left out.
+    pub read_sizes: Option<BTreeMap<&'static str, u64>>,
+    /// Writes by size.
+    pub write_sizes: Option<BTreeMap<&'static str, u64>>,
+    /// Most common sizes of operations, and how often each is noted: at least so often it occurred.
+    pub common_sizes: Vec<(i64, u64)>,
+    /// Most common distances between operations.
+    pub common_strides: Vec<(i64, u64)>,
+    /// Seconds in operations that move no bytes, of all ranks.
+    pub meta_s: Option<f64>,
+    /// Seconds in reads.
+    pub read_s: Option<f64>,
+    /// Seconds in writes.
+    pub write_s: Option<f64>,
+    /// When the first operation began, seconds since the start of the job.
+    pub first_s: Option<f64>,
+    /// When the last operation ended.
+    pub last_s: Option<f64>,
+    /// The rank whose operations on one file took longest.
+    pub slowest: Option<ShownRank>,
+    /// The rank whose operations on one file took shortest.
+    pub fastest: Option<ShownRank>,
+    /// All counters that are known, by their names in Darshan: sums, maxima of places, and what is equal in all records.
+    pub counters: BTreeMap<&'static str, i64>,
+}
+
+impl ShownCounts {
+    fn of(sums: &DarshanSums) -> Self {
+        let span = sums.span_s();
+        let known = |(_, value): &(&str, i64)| *value >= 0;
+        Self {
+            records: sums.records,
+            opens: sums.opens(),
+            reads: sums.reads(),
+            writes: sums.writes(),
+            read_bytes: sums.read_bytes(),
+            written_bytes: sums.written_bytes(),
+            read_sizes: sums.read_sizes().as_ref().map(filled),
+            write_sizes: sums.write_sizes().as_ref().map(filled),
+            common_sizes: sums.sizes.top(COMMON),
+            common_strides: sums.strides.top(COMMON),
+            meta_s: sums.meta_s(),
+            read_s: sums.read_s(),
+            write_s: sums.write_s(),
+            first_s: span.map(|(first, _)| first),
+            last_s: span.map(|(_, last)| last),
+            slowest: sums.slowest.map(ShownRank::of),
+            fastest: sums.fastest.map(ShownRank::of),
+            counters: sums.ints().filter(known).collect(),
+        }
+    }
+}
+
+/// A module of a log.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShownModule {
+    /// Its name in Darshan.
+    pub module: String,
+    /// What is read of it: `counters`, `events`, `other`, or `nothing`.
+    pub read: &'static str,
+    /// Bytes of it in the log, compressed.
+    pub log_bytes: u64,
+    /// Whether records are missing because Darshan had no memory for them.
+    pub partial: bool,
+    /// Number of files, data sets or variables.
+    pub files: u64,
+    /// Seconds of the slowest rank on files of its own, and of the slowest rank of each shared file, added.
+    pub slowest_path_s: f64,
+    /// Bytes over that time, MiB a second: Darshan's estimate.
+    pub bandwidth_mib_s: Option<f64>,
+    /// The rank that spent the most time on files of its own.
+    pub slowest_rank: Option<ShownRank>,
+    /// Its counters.
+    pub counts: Option<ShownCounts>,
+}
+
+impl ShownModule {
+    /// Its name, with what is missing of it.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let name = &self.module;
+        match (self.read, self.partial) {
+            ("nothing", _) => format!("{name} (not read, {} bytes)", self.log_bytes),
+            (_, true) => format!("{name} (incomplete)"),
+            _ => name.clone(),
+        }
+    }
+}
+
+/// A record: a file and a rank, or a file and all ranks together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShownRecord {
+    /// The file, data set or variable.
+    pub file: String,
+    /// Its module.
+    pub module: &'static str,
+    /// Its rank; null for all together.
+    pub rank: Option<i64>,
+    /// Its counters.
+    #[serde(flatten)]
+    pub counts: ShownCounts,
+}
+
+/// A log.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShownLog {
+    /// Number of the job.
+    pub job: Option<i64>,
+    /// Number of ranks.
+    pub ranks: Option<i64>,
+    /// Seconds from the start to the end of the job.
+    pub run_time_s: Option<f64>,
+    /// Its modules, read or not.
+    pub modules: Vec<ShownModule>,
+    /// What the files add up to by the lowest interface that counted them. These can be added, modules cannot: what MPI-IO moves, POSIX moves too.
+    pub lowest: BTreeMap<&'static str, ShownLayer>,
+}
+
+/// Sums of an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ShownLayer {
+    /// Number of files.
+    pub files: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+impl ShownLayer {
+    fn of(of: &LayerTotal) -> Self {
+        Self {
+            files: of.files,
+            reads: of.reads,
+            writes: of.writes,
+            read_bytes: of.read_bytes,
+            written_bytes: of.written_bytes,
+        }
+    }
+
+    /// Adds others up.
+    pub fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
+        all.fold(Self::default(), |sum, of| Self {
+            files: sum.files.saturating_add(of.files),
+            reads: sum.reads.saturating_add(of.reads),
+            writes: sum.writes.saturating_add(of.writes),
+            read_bytes: sum.read_bytes.saturating_add(of.read_bytes),
+            written_bytes: sum.written_bytes.saturating_add(of.written_bytes),
+        })
+    }
+}
+
+/// Collects records while a trace is read.
+#[derive(Debug, Default)]
+pub struct Records {
+    /// The first ones.
+    pub shown: Vec<ShownRecord>,
+    /// Number of further ones.
+    pub more: u64,
+}
+
+impl Records {
+    /// Takes a record.
+    pub fn add(&mut self, of: &RecordSums<'_>) {
+        if self.shown.len() < MAX_RECORDS {
+            self.shown.push(ShownRecord {
+                file: name_of(of),
+                module: of.sums.module.name(),
+                rank: of.rank,
+                counts: ShownCounts::of(of.sums),
+            });
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// The name of a record's file.
+pub(crate) fn name_of(of: &RecordSums<'_>) -> String {
+    let name = of.name.map(String::from_utf8_lossy);
+    name.map_or_else(
+        || format!("<record {}>", of.id.0),
+        std::borrow::Cow::into_owned,
+    )
+}
+
+/// What is said of a log.
+fn shown_log(log: &DarshanSummary) -> ShownLog {
+    let lowest = log.moved().unwrap_or_default();
+    ShownLog {
+        job: log.job.as_ref().map(|job| job.job_id),
+        ranks: log.job.as_ref().map(|job| job.ranks),
+        run_time_s: log.job.as_ref().and_then(|job| job.run_time_s()),
+        modules: log.modules.iter().map(shown_module).collect(),
+        lowest: lowest
+            .iter()
+            .map(|(module, of)| (module.name(), ShownLayer::of(of)))
+            .collect(),
+    }
+}
+
+fn shown_module(of: &ModuleSummary) -> ShownModule {
+    let module = of.info.module;
+    ShownModule {
+        module: match module {
+            DarshanModule::Unknown(number) => format!("module number {number}"),
+            known => known.name().to_owned(),
+        },
+        read: match of.reading {
+            ModuleReading::Counters => "counters",
+            ModuleReading::Events => "events",
+            ModuleReading::Other => "other",
+            ModuleReading::Unread => "nothing",
+        },
+        log_bytes: of.info.bytes,
+        partial: of.info.partial,
+        files: of.files,
+        slowest_path_s: of.time_by_slowest_s(),
+        bandwidth_mib_s: of.bandwidth_mib_s(),
+        slowest_rank: of.slowest().map(ShownRank::of),
+        counts: of.sums.as_ref().map(ShownCounts::of),
+    }
+}
+
+/// The files of a log by the lowest interface that counted each, with what only events tell, such as the order of a file's operations.
+fn files(log: &DarshanSummary, of_events: &[ShownFile]) -> Vec<ShownFile> {
+    let known: HashMap<(&str, Option<&str>), &ShownFile> = of_events
+        .iter()
+        .map(|f| ((f.path.as_str(), f.interface), f))
+        .collect();
+    let ranks = log
+        .job
+        .as_ref()
+        .and_then(|job| usize::try_from(job.ranks).ok());
+    let mut files = Vec::new();
+    for of in log.lowest() {
+        let path = log.name_text(of.id);
+        let interface = word(of.sums.module);
+        let events = known.get(&(path.as_str(), Some(interface))).copied();
+        files.push(shown_file(of, path, interface, ranks, events));
+    }
+    files
+}
+
+/// How an interface is called in documents.
+fn word(module: DarshanModule) -> &'static str {
+    match module {
+        DarshanModule::Posix => "posix",
+        DarshanModule::MpiIo => "mpi-io",
+        DarshanModule::Stdio => "stdio",
+        other => other.name(),
+    }
+}
+
+fn shown_file(
+    of: &FileSums,
+    path: String,
+    interface: &'static str,
+    ranks: Option<usize>,
+    events: Option<&ShownFile>,
+) -> ShownFile {
+    let sums = &of.sums;
+    let own = of
+        .readers_writers
+        .map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+    // of a record of all ranks only events tell which of them took part
+    let known = |at: usize, of_events: Option<usize>| match sums.is_shared {
+        true => of_events,
+        false => Some(own[at]),
+    };
+    let int = |name: &str| sums.int(name).unwrap_or(0);
+    let processes = match sums.is_shared {
+        true => ranks.unwrap_or(1),
+        false => usize::try_from(sums.records).unwrap_or(usize::MAX),
+    };
+    let (opens, syncs) = (
+        sums.opens().unwrap_or(0),
+        ["FSYNCS", "FDSYNCS", "SYNCS", "FLUSHES"]
+            .map(int)
+            .into_iter()
+            .fold(0, u64::saturating_add),
+    );
+    let others = [
+        "SEEKS", "STATS", "MMAPS", "DUPS", "FILENOS", "LOOKUPS", "REMOVES",
+    ]
+    .map(int);
+    let stream = |ops: Option<u64>, bytes: Option<u64>, time_s: Option<f64>, write: bool| {
+        let (operations, bytes, time_s) =
+            (ops.unwrap_or(0), bytes.unwrap_or(0), time_s.unwrap_or(0.0));
+        let bins = if write {
+            sums.write_sizes()
+        } else {
+            sums.read_sizes()
+        };
+        let of_events = events.map(|f| if write { &f.writes } else { &f.reads });
+        ShownStream {
+            operations,
+            bytes,
+            time_s,
+            bandwidth_mib_s: bandwidth(bytes, time_s),
+            sizes: bins.as_ref().map(filled).unwrap_or_default(),
+            pattern: of_events
+                .map(|of| of.pattern.clone())
+                .filter(|pattern| !pattern.is_empty())
+                .unwrap_or_else(|| {
+                    order(
+                        sums,
+                        operations,
+                        processes,
+                        if write { "WRITES" } else { "READS" },
+                    )
+                }),
+        }
+    };
+    let reads = stream(sums.reads(), sums.read_bytes(), sums.read_s(), false);
+    let writes = stream(sums.writes(), sums.written_bytes(), sums.write_s(), true);
+    let (least, most) = of.written_by.map_or((0.0, 0.0), |by| (by.least, by.most));
+    let writers = known(1, events.and_then(|f| f.writers));
+    ShownFile {
+        role: role_of(&path),
+        // Darshan itself leaves out the directories of the system
+        of_run: events.is_none_or(|f| f.of_run),
+        access: match (reads.bytes, writes.bytes) {
+            (0, 0) => "touched",
+            (_, 0) => "read only",
+            (0, _) => "write only",
+            _ => "read and written",
+        },
+        interface: Some(interface),
+        processes,
+        readers: known(0, events.and_then(|f| f.readers)),
+        writers,
+        written_least_most: events.and_then(|f| f.written_least_most).or_else(|| {
+            let all = !sums.is_shared && writers.is_some_and(|n| n > 1 && n as u64 == sums.records);
+            all.then_some((least as u64, most as u64))
+        }),
+        opens,
+        syncs,
+        metadata_operations: others
+            .into_iter()
+            .fold(opens.saturating_add(syncs), u64::saturating_add),
+        metadata_s: sums.meta_s().unwrap_or(0.0),
+        by_process: events.map(|f| f.by_process.clone()).unwrap_or_default(),
+        path,
+        reads,
+        writes,
+    }
+}
+
+/// The order of operations, from how many of them follow the one before. Empty where that is not counted.
+fn order(sums: &DarshanSums, operations: u64, processes: usize, kind: &str) -> String {
+    let of = |what: &str| sums.int(&format!("{what}_{kind}"));
+    let (Some(consecutive), Some(sequential)) = (of("CONSEC"), of("SEQ")) else {
+        return String::new();
+    };
+    // nine in ten, as patterns of events; the first of each rank follows none
+    let most = operations.saturating_sub(processes as u64) as f64 * 0.9;
+    let word = match () {
+        () if operations <= processes as u64 => return String::new(),
+        () if consecutive as f64 >= most => "consecutive",
+        () if sequential as f64 >= most => "sequential",
+        () => "random",
+    };
+    word.to_owned()
+}
+
+/// Bytes over time of the lowest interfaces, from the heat maps of a log: written ones or read ones.
+fn rates(log: &DarshanSummary, written: bool) -> ShownRates {
+    let lowest = |name: &str| matches!(name, "POSIX" | "STDIO" | "DFS");
+    let mut rates = ShownRates::default();
+    for grid in log.heat.iter().filter(|grid| lowest(&grid.module)) {
+        if rates.bytes.is_empty() {
+            rates = ShownRates {
+                step_s: grid.bin_s,
+                bytes: vec![0.0; grid.bins],
+            };
+        }
+        if grid.bin_s != rates.step_s {
+            continue;
+        }
+        for row in grid.rows.values() {
+            for (to, bytes) in rates.bytes.iter_mut().zip(&row[usize::from(written)]) {
+                *to += *bytes as f64;
+            }
+        }
+    }
+    if !(rates.step_s.is_finite() && rates.step_s > 0.0) {
+        return ShownRates::default();
+    }
+    let used = rates.bytes.iter().rposition(|bytes| *bytes > 0.0);
+    rates.bytes.truncate(used.map_or(0, |last| last + 1));
+    rates
+}
+
+/// What each rank did by the lowest interfaces, where no record is of all ranks together.
+fn processes(log: &DarshanSummary) -> Vec<ShownProcess> {
+    let lowest: Vec<&ModuleSummary> = log
+        .moved()
+        .unwrap_or_default()
+        .keys()
+        .filter_map(|module| log.module(*module))
+        .collect();
+    let is_shared = |of: &&ModuleSummary| of.sums.as_ref().is_some_and(|sums| sums.is_shared);
+    if lowest.iter().any(is_shared) {
+        return Vec::new();
+    }
+    let mut ranks: BTreeMap<i64, RankTotal> = BTreeMap::new();
+    for (rank, of) in lowest.iter().flat_map(|module| &module.ranks) {
+        let sum = ranks.entry(*rank).or_default();
+        sum.read_bytes = sum.read_bytes.saturating_add(of.read_bytes);
+        sum.written_bytes = sum.written_bytes.saturating_add(of.written_bytes);
+        sum.time_s += of.time_s;
+    }
+    let shown = |(rank, of): (i64, RankTotal)| ShownProcess {
+        process: format!("rank {rank}"),
+        host: None,
+        program: None,
+        read_bytes: of.read_bytes,
+        written_bytes: of.written_bytes,
+        time_s: of.time_s,
+        last_s: None,
+    };
+    ranks.into_iter().map(shown).collect()
+}
+
+impl TraceDocument {
+    /// Lets the counters of the logs be the answer: events are a part of them, and streams have none.
+    #[must_use]
+    pub fn with_counters(mut self, logs: &[DarshanSummary], records: Records) -> Self {
+        if logs.is_empty() {
+            return self;
+        }
+        let of_events = std::mem::take(&mut self.files);
+        self.files = logs.iter().flat_map(|log| files(log, &of_events)).collect();
+        self.event_totals = (self.events > 0).then(|| totals(&of_events));
+        let counted: HashSet<&str> = self.files.iter().map(|f| f.path.as_str()).collect();
+        let uncounted = |f: &&ShownFile| !counted.contains(f.path.as_str());
+        let alone: Vec<ShownFile> = of_events.iter().filter(uncounted).cloned().collect();
+        self.files.extend(alone);
+        self.files
+            .sort_by_key(|f| Reverse(f.reads.bytes.saturating_add(f.writes.bytes)));
+        if self.events == 0 {
+            let [one] = logs else {
+                return self.with_logs(logs, records);
+            };
+            self.span_s = one
+                .job
+                .as_ref()
+                .and_then(|job| job.run_time_s())
+                .unwrap_or(0.0);
+            self.processes = processes(one);
+            (self.write_rates, self.read_rates) = (rates(one, true), rates(one, false));
+        }
+        self.with_logs(logs, records)
+    }
+
+    fn with_logs(mut self, logs: &[DarshanSummary], records: Records) -> Self {
+        self.logs = logs.iter().map(shown_log).collect();
+        (self.records, self.more_records) = (records.shown, records.more);
+        self
+    }
+
+    /// What all logs add up to by the lowest interfaces. `None`: no module that is read counts reads or writes, or there are no counters.
+    #[must_use]
+    pub fn counted(&self) -> Option<ShownLayer> {
+        let mut layers = self
+            .logs
+            .iter()
+            .flat_map(|log| log.lowest.values())
+            .peekable();
+        layers.peek()?;
+        Some(ShownLayer::sum(layers))
+    }
+}
+
+fn totals(files: &[ShownFile]) -> ShownLayer {
+    let layers: Vec<ShownLayer> = files
+        .iter()
+        .map(|f| ShownLayer {
+            files: 1,
+            reads: f.reads.operations,
+            writes: f.writes.operations,
+            read_bytes: f.reads.bytes,
+            written_bytes: f.writes.bytes,
+        })
+        .collect();
+    ShownLayer::sum(layers.iter())
+}

@@ -1,0 +1,452 @@
+//! The counters of a record, or of several added.
+
+use super::common::Common;
+use crate::{
+    darshan::{layout::Layout, module::DarshanModule, visitor::DarshanCounters},
+    profile::SizeBins,
+};
+
+/// How the counters of several records become one.
+#[derive(Clone, Copy, PartialEq)]
+enum Rule {
+    Sum,
+    Max,
+    Min,
+    /// It is no number of something: unknown where records differ.
+    Same,
+}
+
+/// Parts of names of whole numbers that cannot be added.
+const NO_SUMS: [&str; 16] = [
+    "_MODE",
+    "_RENAMED_FROM",
+    "_ALIGNMENT",
+    "_TIME_SIZE",
+    "_RANK",
+    "_ACCESS1",
+    "_ACCESS2",
+    "_ACCESS3",
+    "_ACCESS4",
+    "_STRIDE",
+    "_OTYPE",
+    "_CELL_SIZE",
+    "_CHUNK_SIZE",
+    "_NDIMS",
+    "_NPOINTS",
+    "_DATATYPE_SIZE",
+];
+const MAXIMA: [&str; 4] = [
+    "_MAX_BYTE_",
+    "_USE_MPIIO",
+    "_USE_DEPRECATED",
+    "_IS_RECORD_VAR",
+];
+
+impl Rule {
+    fn of_int(name: &str) -> Self {
+        let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+        match () {
+            () if has(&MAXIMA) => Self::Max,
+            () if has(&NO_SUMS) => Self::Same,
+            () => Self::Sum,
+        }
+    }
+
+    fn of_float(name: &str) -> Self {
+        match () {
+            () if name.ends_with("_START_TIMESTAMP") => Self::Min,
+            () if name.ends_with("_END_TIMESTAMP") || name.contains("_MAX_") => Self::Max,
+            () if name.contains("_RANK_") => Self::Same,
+            () => Self::Sum,
+        }
+    }
+}
+
+/// The names, without the module's, of what makes opens, reads and writes.
+struct Roles {
+    prefix: &'static str,
+    opens: &'static [&'static str],
+    reads: &'static [&'static str],
+    writes: &'static [&'static str],
+}
+
+fn roles(module: DarshanModule) -> Roles {
+    let of = |prefix, opens, reads, writes| Roles {
+        prefix,
+        opens,
+        reads,
+        writes,
+    };
+    match module {
+        DarshanModule::Posix => of("POSIX_", &["OPENS"], &["READS"], &["WRITES"]),
+        DarshanModule::MpiIo => of(
+            "MPIIO_",
+            &["INDEP_OPENS", "COLL_OPENS"],
+            &["INDEP_READS", "COLL_READS", "SPLIT_READS", "NB_READS"],
+            &["INDEP_WRITES", "COLL_WRITES", "SPLIT_WRITES", "NB_WRITES"],
+        ),
+        DarshanModule::H5f => of("H5F_", &["OPENS"], &[], &[]),
+        DarshanModule::H5d => of("H5D_", &["OPENS"], &["READS"], &["WRITES"]),
+        DarshanModule::PnetcdfFile => of("PNETCDF_FILE_", &["CREATES", "OPENS"], &[], &[]),
+        DarshanModule::PnetcdfVar => of(
+            "PNETCDF_VAR_",
+            &["OPENS"],
+            &["INDEP_READS", "COLL_READS", "NB_READS"],
+            &["INDEP_WRITES", "COLL_WRITES", "NB_WRITES"],
+        ),
+        DarshanModule::Stdio => of("STDIO_", &["OPENS"], &["READS"], &["WRITES"]),
+        // non-blocking ones are among these
+        DarshanModule::Dfs => of(
+            "DFS_",
+            &["OPENS", "GLOBAL_OPENS"],
+            &["READS", "READXS"],
+            &["WRITES", "WRITEXS"],
+        ),
+        DarshanModule::Daos => of(
+            "DAOS_",
+            &["OBJ_OPENS", "ARRAY_OPENS", "KV_OPENS"],
+            &["OBJ_FETCHES", "ARRAY_READS", "KV_GETS"],
+            &["OBJ_UPDATES", "ARRAY_WRITES", "KV_PUTS"],
+        ),
+        DarshanModule::Null
+        | DarshanModule::BlueGeneQ
+        | DarshanModule::Lustre
+        | DarshanModule::DxtPosix
+        | DarshanModule::DxtMpiIo
+        | DarshanModule::Mdhim
+        | DarshanModule::Apxc
+        | DarshanModule::Apmpi
+        | DarshanModule::Heatmap
+        | DarshanModule::Unknown(_) => of("", &[], &[], &[]),
+    }
+}
+
+/// Where the counters of a module are, looked up once for a log.
+pub(super) struct Columns {
+    ints: Vec<Rule>,
+    floats: Vec<Rule>,
+    /// Sizes and strides: place of the value, place of how often.
+    sizes: Vec<(usize, usize)>,
+    strides: Vec<(usize, usize)>,
+    moved: [Option<usize>; 2],
+    times: [Option<usize>; 3],
+    slowest: Option<[usize; 3]>,
+    fastest: Option<[usize; 3]>,
+}
+
+impl Columns {
+    pub(super) fn of(module: DarshanModule) -> Option<Self> {
+        let layout = Layout::of(module)?;
+        let prefix = roles(module).prefix;
+        let place = |names: &[&str], suffix: &str| {
+            let is = |name: &&str| name.strip_prefix(prefix) == Some(suffix);
+            names.iter().position(is)
+        };
+        let int = |suffix: &str| place(layout.ints, suffix);
+        let float = |suffix: &str| place(layout.floats, suffix);
+        let common = |what: &str, value: &str| {
+            let pair = |n| int(&format!("{what}{n}_{value}")).zip(int(&format!("{what}{n}_COUNT")));
+            (1..=4).filter_map(pair).collect()
+        };
+        let rank = |which: &str| {
+            Some([
+                int(&format!("{which}_RANK"))?,
+                int(&format!("{which}_RANK_BYTES"))?,
+                float(&format!("F_{which}_RANK_TIME"))?,
+            ])
+        };
+        Some(Self {
+            ints: layout.ints.iter().map(|name| Rule::of_int(name)).collect(),
+            floats: layout
+                .floats
+                .iter()
+                .map(|name| Rule::of_float(name))
+                .collect(),
+            sizes: common("ACCESS", "ACCESS"),
+            strides: common("STRIDE", "STRIDE"),
+            moved: ["BYTES_READ", "BYTES_WRITTEN"].map(int),
+            times: ["F_META_TIME", "F_READ_TIME", "F_WRITE_TIME"].map(float),
+            slowest: rank("SLOWEST"),
+            fastest: rank("FASTEST"),
+        })
+    }
+}
+
+impl Columns {
+    /// Bytes that a record says were read and written.
+    pub(super) fn moved(&self, of: &DarshanCounters<'_>) -> [u64; 2] {
+        self.moved.map(|at| {
+            let value = at.and_then(|at| of.ints.get(at).copied());
+            value
+                .and_then(|bytes| u64::try_from(bytes).ok())
+                .unwrap_or(0)
+        })
+    }
+}
+
+/// A rank, what it moved, and how long its operations took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RankTime {
+    /// Which.
+    pub rank: i64,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Seconds in operations.
+    pub time_s: f64,
+}
+
+/// The counters of a module for a file and rank, or added for several. What a module or its version does not count is `None`; sums end at the largest
+/// number there is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DarshanSums {
+    /// Which module counted.
+    pub module: DarshanModule,
+    /// Number of records that are added.
+    pub records: u64,
+    /// Whether one of them is of all ranks together.
+    pub is_shared: bool,
+    /// Sizes of operations.
+    pub sizes: Common,
+    /// Distances between operations.
+    pub strides: Common,
+    /// The rank whose operations took longest on one file, and the one whose took shortest.
+    pub slowest: Option<RankTime>,
+    /// The fastest.
+    pub fastest: Option<RankTime>,
+    /// Seconds that one rank, or all together where the record is of all, spent at most in operations without data on one file.
+    pub longest_meta_s: f64,
+    ints: Box<[i64]>,
+    floats: Box<[f64]>,
+}
+
+impl DarshanSums {
+    pub(super) fn new(module: DarshanModule) -> Self {
+        let (ints, floats) =
+            Layout::of(module).map_or((0, 0), |layout| (layout.ints.len(), layout.floats.len()));
+        Self {
+            module,
+            records: 0,
+            is_shared: false,
+            sizes: Common::default(),
+            strides: Common::default(),
+            slowest: None,
+            fastest: None,
+            longest_meta_s: 0.0,
+            ints: vec![-1; ints].into(),
+            floats: vec![-1.0; floats].into(),
+        }
+    }
+
+    /// Adds a record; returns what its rank did, or the slowest of all.
+    pub(super) fn add(&mut self, of: &DarshanCounters<'_>, columns: &Columns) -> RankTime {
+        let first = self.records == 0;
+        self.records += 1;
+        for ((mine, &theirs), rule) in self.ints.iter_mut().zip(of.ints).zip(&columns.ints) {
+            *mine = match rule {
+                _ if first => theirs,
+                Rule::Same if *mine == theirs => theirs,
+                Rule::Same => -1,
+                Rule::Max => theirs.max(*mine),
+                Rule::Min => theirs.min(*mine),
+                Rule::Sum if theirs < 0 => *mine,
+                Rule::Sum => (*mine).max(0).saturating_add(theirs),
+            };
+        }
+        for ((mine, &theirs), rule) in self.floats.iter_mut().zip(of.floats).zip(&columns.floats) {
+            let theirs = if theirs.is_finite() { theirs } else { -1.0 };
+            *mine = match rule {
+                _ if first => theirs,
+                Rule::Same if *mine == theirs => theirs,
+                Rule::Same => -1.0,
+                Rule::Max => theirs.max(*mine),
+                // 0 is a time only where nothing happened
+                Rule::Min if *mine <= 0.0 || theirs > 0.0 && theirs < *mine => theirs,
+                Rule::Min => *mine,
+                Rule::Sum if theirs < 0.0 => *mine,
+                Rule::Sum => mine.max(0.0) + theirs,
+            };
+        }
+        let int = |at: usize| of.ints.get(at).copied().unwrap_or(-1);
+        let float = |at: usize| {
+            of.floats
+                .get(at)
+                .copied()
+                .filter(|s| s.is_finite())
+                .unwrap_or(0.0)
+                .max(0.0)
+        };
+        for (to, from) in [
+            (&mut self.sizes, &columns.sizes),
+            (&mut self.strides, &columns.strides),
+        ] {
+            for &(value, count) in from {
+                to.add(int(value), u64::try_from(int(count)).unwrap_or(0));
+            }
+        }
+        let [read, written] = columns.moved(of);
+        let times = columns.times.map(|at| at.map_or(0.0, float));
+        self.longest_meta_s = self.longest_meta_s.max(times[0]);
+        let own = RankTime {
+            rank: of.rank,
+            bytes: read.saturating_add(written),
+            time_s: times.iter().sum(),
+        };
+        let (mut slowest, mut fastest) = (Some(own), Some(own));
+        if of.rank < 0 {
+            self.is_shared = true;
+            // where Darshan did not note a rank it is below zero
+            let noted = |at: Option<[usize; 3]>| {
+                at.filter(|&[rank, ..]| int(rank) >= 0)
+                    .map(|[rank, bytes, time]| RankTime {
+                        rank: int(rank),
+                        bytes: u64::try_from(int(bytes)).unwrap_or(0),
+                        time_s: float(time),
+                    })
+            };
+            (slowest, fastest) = (noted(columns.slowest), noted(columns.fastest));
+        }
+        let later = |a: RankTime, b: RankTime| if b.time_s > a.time_s { b } else { a };
+        let sooner = |a: RankTime, b: RankTime| if b.time_s < a.time_s { b } else { a };
+        self.slowest = either(self.slowest, slowest, later);
+        self.fastest = either(self.fastest, fastest, sooner);
+        slowest.unwrap_or(own)
+    }
+
+    /// Whole numbers with their names. Below zero: not counted, or not the same in all records.
+    pub fn ints(&self) -> impl Iterator<Item = (&'static str, i64)> {
+        let names = Layout::of(self.module).map_or(&[][..], |layout| layout.ints);
+        names.iter().copied().zip(self.ints.iter().copied())
+    }
+
+    /// Seconds with their names.
+    pub fn floats(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let names = Layout::of(self.module).map_or(&[][..], |layout| layout.floats);
+        names.iter().copied().zip(self.floats.iter().copied())
+    }
+
+    /// Whole numbers that are sums, with their names.
+    pub fn summed(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.ints()
+            .filter(|(name, _)| Rule::of_int(name) == Rule::Sum)
+            .filter_map(|(name, value)| Some((name, u64::try_from(value).ok()?)))
+    }
+
+    /// The whole number of this name, which is without the module's, such as `SEEKS`.
+    #[must_use]
+    pub fn int(&self, suffix: &str) -> Option<u64> {
+        let prefix = roles(self.module).prefix;
+        self.ints()
+            .find(|(name, _)| name.strip_prefix(prefix) == Some(suffix))
+            .and_then(|(_, value)| u64::try_from(value).ok())
+    }
+
+    /// The seconds of this name, such as `F_READ_TIME`.
+    #[must_use]
+    pub fn float(&self, suffix: &str) -> Option<f64> {
+        let prefix = roles(self.module).prefix;
+        self.floats()
+            .find(|(name, _)| name.strip_prefix(prefix) == Some(suffix))
+            .map(|(_, value)| value)
+            .filter(|&value| value >= 0.0)
+    }
+
+    fn sum_of(&self, suffixes: &[&str]) -> Option<u64> {
+        let known = suffixes.iter().filter_map(|suffix| self.int(suffix));
+        known.reduce(u64::saturating_add)
+    }
+
+    /// Opens.
+    #[must_use]
+    pub fn opens(&self) -> Option<u64> {
+        self.sum_of(roles(self.module).opens)
+    }
+
+    /// Reads.
+    #[must_use]
+    pub fn reads(&self) -> Option<u64> {
+        self.sum_of(roles(self.module).reads)
+    }
+
+    /// Writes.
+    #[must_use]
+    pub fn writes(&self) -> Option<u64> {
+        self.sum_of(roles(self.module).writes)
+    }
+
+    /// Bytes read.
+    #[must_use]
+    pub fn read_bytes(&self) -> Option<u64> {
+        self.int("BYTES_READ")
+    }
+
+    /// Bytes written.
+    #[must_use]
+    pub fn written_bytes(&self) -> Option<u64> {
+        self.int("BYTES_WRITTEN")
+    }
+
+    /// Reads by size.
+    #[must_use]
+    pub fn read_sizes(&self) -> Option<SizeBins> {
+        self.bins("_SIZE_READ_")
+    }
+
+    /// Writes by size.
+    #[must_use]
+    pub fn write_sizes(&self) -> Option<SizeBins> {
+        self.bins("_SIZE_WRITE_")
+    }
+
+    fn bins(&self, part: &str) -> Option<SizeBins> {
+        let mut bins = [0; 10];
+        let mut found = self.ints().filter(|(name, _)| name.contains(part));
+        for bin in &mut bins {
+            *bin = u64::try_from(found.next()?.1).ok()?;
+        }
+        Some(SizeBins::of(bins))
+    }
+
+    /// Seconds in operations without data.
+    #[must_use]
+    pub fn meta_s(&self) -> Option<f64> {
+        self.float("F_META_TIME")
+    }
+
+    /// Seconds in reads, of all ranks together.
+    #[must_use]
+    pub fn read_s(&self) -> Option<f64> {
+        self.float("F_READ_TIME")
+    }
+
+    /// Seconds in writes.
+    #[must_use]
+    pub fn write_s(&self) -> Option<f64> {
+        self.float("F_WRITE_TIME")
+    }
+
+    /// When the first operation began and the last ended, seconds since the start of the job.
+    #[must_use]
+    pub fn span_s(&self) -> Option<(f64, f64)> {
+        let of = |ending: &'static str| {
+            self.floats()
+                .filter(move |(name, s)| name.ends_with(ending) && *s > 0.0)
+                .map(|(_, s)| s)
+        };
+        let first = of("_START_TIMESTAMP").reduce(f64::min)?;
+        Some((first, of("_END_TIMESTAMP").reduce(f64::max)?.max(first)))
+    }
+
+    /// When the first operation of this kind (`OPEN`, `READ`, `WRITE`, `CLOSE`) began and the last ended.
+    #[must_use]
+    pub fn span_of(&self, kind: &str) -> Option<(f64, f64)> {
+        let of = |end: &str| self.float(&format!("F_{kind}_{end}_TIMESTAMP"));
+        of("START").zip(of("END")).filter(|span| span.1 > 0.0)
+    }
+}
+
+fn either<T>(a: Option<T>, b: Option<T>, both: impl Fn(T, T) -> T) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(both(a, b)),
+        (a, b) => a.or(b),
+    }
+}
