@@ -2,6 +2,7 @@
 
 use camino::Utf8PathBuf;
 use cvc_core::{source::SourceError, store::StoreError};
+use std::path::PathBuf;
 
 /// Nothing was imported.
 #[derive(Debug, thiserror::Error)]
@@ -10,10 +11,10 @@ pub enum ImportError {
     #[error(transparent)]
     Source(#[from] SourceError),
     /// Not a file that can be imported.
-    #[error("{file} is not a result of a known program")]
+    #[error("{} is not a result of a known program", file.display())]
     Unknown {
         /// The file.
-        file: Utf8PathBuf,
+        file: PathBuf,
     },
     /// The file has no run.
     #[error("{file} has no result that can be imported{}", listed(reasons))]

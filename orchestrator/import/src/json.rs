@@ -5,7 +5,6 @@ use crate::{
     peers, reframe,
     run::{ImportedRun, ImportedValue, ReadFile, is_factor, point_of, value_in},
 };
-use camino::Utf8Path;
 use cvc_core::{source::Source, units::counted};
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -15,8 +14,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 ///
 /// # Errors
 /// When it is not JSON, of no known program, or something in it is wrong.
-pub(crate) fn read(file: &Utf8Path) -> Result<ReadFile, ImportError> {
-    let source = Source::read(file.as_std_path())?;
+pub(crate) fn read(source: &Source) -> Result<ReadFile, ImportError> {
     let value: Value = serde_json::from_str(&with_null(&source.text)).map_err(|error| {
         let start = source
             .text
@@ -31,7 +29,7 @@ pub(crate) fn read(file: &Utf8Path) -> Result<ReadFile, ImportError> {
     })?;
     let has = |key: &str| value.get(key).is_some_and(Value::is_array);
     let mut found = Found {
-        source: &source,
+        source,
         runs: Vec::new(),
         remarks: IndexMap::new(),
         left_out: IndexMap::new(),
@@ -46,7 +44,7 @@ pub(crate) fn read(file: &Utf8Path) -> Result<ReadFile, ImportError> {
         peers::hyperfine(&value, &mut found)?;
     } else {
         return Err(ImportError::Unknown {
-            file: file.to_owned(),
+            file: source.path.clone(),
         });
     }
     Ok(ReadFile {
@@ -117,6 +115,9 @@ impl Found<'_> {
             return self.remark("value", what);
         };
         let value = value_in(name, number, unit);
+        if !value.value.is_finite() {
+            return self.remark("value", format!("of `{name}` left out: too large"));
+        }
         if value.name != name {
             let what = format!(
                 "of `{name}`: unknown unit `{unit}`, kept in the name `{}`",

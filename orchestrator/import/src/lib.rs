@@ -32,7 +32,7 @@ pub use run::{ImportedRun, ImportedValue, ReadFile, ReadOptions};
 pub use cvc_index::csv::Decimal;
 
 use camino::Utf8Path;
-use cvc_core::source::{Source, SourceError};
+use cvc_core::source::Source;
 
 /// Reads a description (`.toml`), results of another program (JSON, recognised by its content), or a table with plain columns.
 ///
@@ -41,10 +41,12 @@ use cvc_core::source::{Source, SourceError};
 pub fn read(file: &Utf8Path, options: &ReadOptions) -> Result<ReadFile, ImportError> {
     let found = if file.extension() == Some("toml") {
         description::read(file, options)?
-    } else if is_json(file)? {
-        json::read(file)?
     } else {
-        plain::read(file, options)?
+        let source = Source::read(file.as_std_path()).map_err(|mut error| {
+            error.hint = error.hint.map(|hint| hint.replace("a TOML file", "a table"));
+            error
+        })?;
+        parse(source, options)?
     };
     if found.runs.is_empty() {
         return Err(ImportError::Nothing {
@@ -55,8 +57,16 @@ pub fn read(file: &Utf8Path, options: &ReadOptions) -> Result<ReadFile, ImportEr
     Ok(found)
 }
 
-/// Whether a file begins as JSON does.
-fn is_json(file: &Utf8Path) -> Result<bool, SourceError> {
-    let source = Source::read(file.as_std_path())?;
-    Ok(file.extension() == Some("json") || source.text.trim_start().starts_with('{'))
+/// Reads the text of a file that needs no other: JSON or a table. It may have no run.
+///
+/// # Errors
+/// The first problem of the text, with its place.
+pub fn parse(source: Source, options: &ReadOptions) -> Result<ReadFile, ImportError> {
+    let is_json = source.path.extension().is_some_and(|end| end == "json")
+        || source.text.trim_start().starts_with('{');
+    if is_json {
+        json::read(&source)
+    } else {
+        plain::read(source, options)
+    }
 }

@@ -200,8 +200,8 @@ pub(crate) fn hyperfine(data: &Value, found: &mut Found<'_>) -> Result<(), Impor
             return Err(found.wrong("hyperfine", "a result has no `command` or no list `times`"));
         };
         for (at, time) in times.iter().enumerate() {
-            let of_run = |key: &str| result[key].get(at).filter(|value| !value.is_null());
-            if let Some(code) = of_run("exit_codes").filter(|code| code.as_i64() != Some(0)) {
+            // null is the end by a signal
+            if let Some(code) = result["exit_codes"].get(at).filter(|code| code.as_i64() != Some(0)) {
                 found.remark("run", format!("left out: its exit code is {code}"));
                 continue;
             }
@@ -211,7 +211,7 @@ pub(crate) fn hyperfine(data: &Value, found: &mut Found<'_>) -> Result<(), Impor
                 draft.set_free(name, value);
             }
             found.add(&mut draft, names::WALL_S, Some(time), "s");
-            if let Some(bytes) = of_run("memory_usage_byte") {
+            if let Some(bytes) = result["memory_usage_byte"].get(at).filter(|bytes| !bytes.is_null()) {
                 found.add(&mut draft, names::MAX_RSS_BYTES, Some(bytes), "bytes");
             }
             found.finish("run", draft)?;

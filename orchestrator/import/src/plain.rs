@@ -7,10 +7,9 @@ use crate::{
         unit_of, with_unit,
     },
 };
-use camino::Utf8Path;
 use cvc_core::{
     record::{Unit, names},
-    source::SourceError,
+    source::{Source, SourceError, suggestion},
     units::counted,
 };
 use cvc_index::csv::{CsvField, CsvTable, Decimal};
@@ -123,13 +122,13 @@ enum Role {
     Ignored,
 }
 
-pub(crate) fn read(file: &Utf8Path, options: &ReadOptions) -> Result<ReadFile, ImportError> {
-    let mut table = CsvTable::read(file.as_std_path())?;
+pub(crate) fn read(source: Source, options: &ReadOptions) -> Result<ReadFile, ImportError> {
+    let mut table = CsvTable::parse(source)?;
     table.clear_missing(&missing_words(&options.missing));
     for name in &options.factors {
         if !table.head.iter().any(|head| head.text == *name) {
             let known = table.head.iter().map(|head| head.text.as_str());
-            let hint = cvc_core::source::suggestion(name, "its columns", known);
+            let hint = suggestion(name, "its columns", known);
             let message = format!("unknown column `{name}`");
             return Err(table.source.error(Some(0..0), message, hint).into());
         }
@@ -157,7 +156,7 @@ pub(crate) fn read(file: &Utf8Path, options: &ReadOptions) -> Result<ReadFile, I
             match role {
                 Role::Quantity { name, unit, factor } => values.push(ImportedValue {
                     name: name.clone(),
-                    value: number(&table, field, decimal)? * factor,
+                    value: number(&table, field, decimal, *factor)?,
                     unit: *unit,
                     labels: BTreeMap::new(),
                 }),
@@ -385,13 +384,15 @@ pub(crate) fn decimal_of<'f>(
     }
 }
 
-/// The number in a field.
+/// The number in a field, times a factor.
 pub(crate) fn number(
     table: &CsvTable,
     field: &CsvField,
     decimal: Decimal,
+    factor: f64,
 ) -> Result<f64, SourceError> {
-    decimal.number(field.text.trim()).ok_or_else(|| {
+    let number = decimal.number(field.text.trim()).map(|number| number * factor);
+    number.filter(|number| number.is_finite()).ok_or_else(|| {
         let text = field.text.trim();
         let hint = if text.bytes().any(|byte| byte.is_ascii_digit()) {
             match decimal {

@@ -16,6 +16,9 @@ use indexmap::IndexMap;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
+/// What the names of tables that a description names end in.
+const ENDS: [&str; 4] = ["csv", "tsv", "txt", "dat"];
+
 /// The runs of a table: for each row as many as its quantities have columns. The first column of each quantity belongs to the first of them.
 pub(crate) fn runs(
     description: &Source,
@@ -25,6 +28,12 @@ pub(crate) fn runs(
     options: &ReadOptions,
 ) -> Result<ReadFile, ImportError> {
     let path = beside.join(&table.file);
+    if !path.extension().is_some_and(|end| ENDS.contains(&end)) {
+        // messages show what is in it, and somebody else may have written the description
+        let message = format!("`{}` is not the name of a table", table.file);
+        let hint = format!("a table ends in .{}", ENDS.join(", ."));
+        return Err(description.error(None, message, hint).into());
+    }
     let mut csv = CsvTable::read(path.as_std_path())?;
     csv.clear_missing(&missing_words(
         &[&options.missing[..], &table.missing].concat(),
@@ -59,7 +68,7 @@ pub(crate) fn runs(
         quantities.push((quantity, unit, factor, times, places));
     }
     let declared = match &table.decimal {
-        Some(word) => Some(decimal_named(word.get_ref()).ok_or_else(|| {
+        Some(word) => Some(Decimal::named(word.get_ref()).ok_or_else(|| {
             let message = format!("unknown sign before decimals `{}`", word.get_ref());
             description.error(
                 Some(word.span()),
@@ -126,7 +135,7 @@ pub(crate) fn runs(
                     continue;
                 }
                 let times = match times {
-                    Some(place) => number(&csv, &row[*place], decimal)?,
+                    Some(place) => number(&csv, &row[*place], decimal, 1.0)?,
                     None => 1.0,
                 };
                 let mut labels = BTreeMap::new();
@@ -135,7 +144,7 @@ pub(crate) fn runs(
                 }
                 values.push(ImportedValue {
                     name: quantity.name.clone(),
-                    value: number(&csv, field, decimal)? * factor * times,
+                    value: number(&csv, field, decimal, factor * times)?,
                     unit: *unit,
                     labels,
                 });
@@ -181,15 +190,6 @@ pub(crate) fn runs(
             .into_iter()
             .collect(),
     })
-}
-
-/// The sign before decimals of this name.
-fn decimal_named(word: &str) -> Option<Decimal> {
-    match word {
-        "point" => Some(Decimal::Point),
-        "comma" => Some(Decimal::Comma),
-        _ => None,
-    }
 }
 
 /// What is wrong with a printed mean; `None` if it is that of its values, as far as its digits and theirs tell.

@@ -58,6 +58,14 @@ impl CsvTable {
             e.hint = e.hint.map(|h| h.replace("a TOML file", "a CSV file"));
             e
         })?;
+        Self::parse(source)
+    }
+
+    /// Reads the text of such a file.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub fn parse(source: Source) -> Result<Self, SourceError> {
         let mut records = records(&source, Some(COMMENT))?
             .into_iter()
             .map(|record| record.fields);
@@ -159,6 +167,16 @@ pub enum Decimal {
 }
 
 impl Decimal {
+    /// That of this name: `point` or `comma`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "point" => Some(Self::Point),
+            "comma" => Some(Self::Comma),
+            _ => None,
+        }
+    }
+
     /// Recognises it in fields with numbers.
     ///
     /// # Errors
@@ -187,6 +205,22 @@ impl Decimal {
             Some(field) => Err(field),
             None => Ok(Self::Point),
         }
+    }
+
+    /// The same for columns of records.
+    ///
+    /// # Errors
+    /// With the line and the text of that field.
+    pub fn of_rows<I: Iterator<Item = usize>>(
+        rows: &[CsvRecord],
+        places: impl Fn() -> I,
+    ) -> Result<Self, (usize, &str)> {
+        let fields = rows.iter().flat_map(|row| places().filter_map(|place| row.fields.get(place)));
+        Self::of(fields).map_err(|unclear| {
+            let has = |row: &&CsvRecord| row.fields.iter().any(|field| field.span == unclear.span);
+            let line = rows.iter().find(has).map_or(1, |row| row.line);
+            (line, unclear.text.as_str())
+        })
     }
 
     /// The finite number of a text without separators of thousands.
