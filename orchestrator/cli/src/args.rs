@@ -781,7 +781,12 @@ pub struct ImportArgs {
     #[arg(long)]
     pub skip: bool,
     /// Words that stand for a missing value; `common` is N/A, NA, NaN, null, -, -- and ?
-    #[arg(long, value_name = "WORD,...", value_delimiter = ',', allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "WORD,...",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
     pub missing: Vec<String>,
     /// Sign before decimals [default: recognised]
     #[arg(long, value_name = "SIGN", value_parser = ["point", "comma"])]

@@ -424,7 +424,6 @@ fn is_near(path: &Path) -> bool {
     })
 }
 
-
 /// The text with its long lines cut around the place, and the place in it.
 fn shortened(text: &str, span: Option<Range<usize>>) -> (String, Option<Range<usize>>) {
     const CUT: char = '…';

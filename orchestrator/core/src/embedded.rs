@@ -1,6 +1,10 @@
 //! Files that cvc carries, written to its cache for programs that need them as files.
 
-use crate::{ids::hex_prefix, paths, store::{StoreError, exchange}};
+use crate::{
+    ids::hex_prefix,
+    paths,
+    store::{StoreError, exchange},
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use include_dir::Dir;
 use std::path::PathBuf;

@@ -10,8 +10,8 @@ use cvc_core::{
     point::{PlannedPoint, Point, Repeat},
     record::{Record, Source},
     store::{
-        CampaignDir, OUTCOME, OutcomeFile, StoreError, exchange, own_prefix, remove_abandoned, remove_all,
-        write_manifest, write_whole,
+        CampaignDir, OUTCOME, OutcomeFile, StoreError, exchange, own_prefix, remove_abandoned,
+        remove_all, write_manifest, write_whole,
     },
 };
 use cvc_journal::{Event, Journal};

@@ -88,7 +88,7 @@ impl Draft {
 
     /// Sets a free factor. One that is called like a factor of every point gets another name.
     pub(crate) fn set_free(&mut self, name: &str, level: &Value) {
-        let name = if is_factor(name) {
+        let name = if is_factor(name) && name != "class" {
             format!("param_{name}")
         } else {
             name.to_owned()

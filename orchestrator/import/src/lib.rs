@@ -43,7 +43,9 @@ pub fn read(file: &Utf8Path, options: &ReadOptions) -> Result<ReadFile, ImportEr
         description::read(file, options)?
     } else {
         let source = Source::read(file.as_std_path()).map_err(|mut error| {
-            error.hint = error.hint.map(|hint| hint.replace("a TOML file", "a table"));
+            error.hint = error
+                .hint
+                .map(|hint| hint.replace("a TOML file", "a table"));
             error
         })?;
         parse(source, options)?

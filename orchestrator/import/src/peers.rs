@@ -100,7 +100,7 @@ pub(crate) fn ramble(data: &Value, found: &mut Found<'_>) -> Result<(), ImportEr
         };
         let status = text_of(&experiment["RAMBLE_STATUS"]);
         if status != "SUCCESS" {
-            found.remark(EXPERIMENT, format!("left out: its status is `{status}`"));
+            found.remark(EXPERIMENT, format!("left out: status `{status}`"));
             continue;
         }
         if experiment
@@ -200,9 +200,15 @@ pub(crate) fn hyperfine(data: &Value, found: &mut Found<'_>) -> Result<(), Impor
             return Err(found.wrong("hyperfine", "a result has no `command` or no list `times`"));
         };
         for (at, time) in times.iter().enumerate() {
-            // null is the end by a signal
-            if let Some(code) = result["exit_codes"].get(at).filter(|code| code.as_i64() != Some(0)) {
-                found.remark("run", format!("left out: its exit code is {code}"));
+            if let Some(code) = result["exit_codes"]
+                .get(at)
+                .filter(|code| code.as_i64() != Some(0))
+            {
+                let how = match code.as_i64() {
+                    Some(code) => format!("exit code {code}"),
+                    None => "ended by a signal".to_owned(),
+                };
+                found.remark("run", format!("left out: {how}"));
                 continue;
             }
             let mut draft = Draft::default();
@@ -211,14 +217,17 @@ pub(crate) fn hyperfine(data: &Value, found: &mut Found<'_>) -> Result<(), Impor
                 draft.set_free(name, value);
             }
             found.add(&mut draft, names::WALL_S, Some(time), "s");
-            if let Some(bytes) = result["memory_usage_byte"].get(at).filter(|bytes| !bytes.is_null()) {
+            if let Some(bytes) = result["memory_usage_byte"]
+                .get(at)
+                .filter(|bytes| !bytes.is_null())
+            {
                 found.add(&mut draft, names::MAX_RSS_BYTES, Some(bytes), "bytes");
             }
             found.finish("run", draft)?;
         }
         found.remark(
             "command",
-            "has means of user and system time over its runs, which are not values of a run",
+            "without user and system times, which are means over its runs",
         );
     }
     Ok(())

@@ -143,7 +143,7 @@ pub(crate) fn read(source: Source, options: &ReadOptions) -> Result<ReadFile, Im
     let decimal = decimal_of(&table, options.decimal, measured.map(|(field, _)| field))?;
     let mut runs = Vec::new();
     let mut empty = Vec::new();
-    for row in &table.rows {
+    for (row, line) in table.rows.iter().zip(&table.lines) {
         let Some(first) = row.iter().find(|field| !field.text.is_empty()) else {
             continue;
         };
@@ -173,7 +173,7 @@ pub(crate) fn read(source: Source, options: &ReadOptions) -> Result<ReadFile, Im
             }
         }
         if values.is_empty() {
-            empty.push(table.line(first));
+            empty.push(*line);
             continue;
         }
         let point = point_of(&levels).map_err(|(message, hint)| {
@@ -273,7 +273,7 @@ fn role(table: &CsvTable, place: usize, options: &ReadOptions) -> Result<Role, S
         .find_map(|end| plain.strip_suffix(end))
         .unwrap_or(&plain);
     let meant = MEANT.iter().find(|(name, others)| {
-        !has(name) && (others.contains(&stem) || others.contains(&plain.as_str()))
+        (others.contains(&stem) || others.contains(&plain.as_str())) && !has(name)
     });
     match meant {
         Some((name, _))
@@ -391,7 +391,9 @@ pub(crate) fn number(
     decimal: Decimal,
     factor: f64,
 ) -> Result<f64, SourceError> {
-    let number = decimal.number(field.text.trim()).map(|number| number * factor);
+    let number = decimal
+        .number(field.text.trim())
+        .map(|number| number * factor);
     number.filter(|number| number.is_finite()).ok_or_else(|| {
         let text = field.text.trim();
         let hint = if text.bytes().any(|byte| byte.is_ascii_digit()) {

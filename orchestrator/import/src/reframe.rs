@@ -29,7 +29,7 @@ pub(crate) fn read(report: &Value, found: &mut Found<'_>) -> Result<(), ImportEr
             if matches!(result.as_str(), "pass" | "success") {
                 read_case(case, found)?;
             } else {
-                found.remark(CASE, format!("left out: its result is `{result}`"));
+                found.remark(CASE, format!("left out: result `{result}`"));
             }
         }
     }

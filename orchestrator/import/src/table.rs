@@ -91,12 +91,12 @@ pub(crate) fn runs(
     let decimal = decimal_of(&csv, declared, numbers)?;
     let mut runs: Vec<ImportedRun> = Vec::new();
     let (mut remarks, mut empty, mut not_wanted) = (Vec::new(), Vec::new(), 0);
-    for row in &csv.rows {
+    for (row, line) in csv.rows.iter().zip(&csv.lines) {
         // also of rows that are not wanted: they say how far the table can be trusted
         for (quantity, _, _, _, places) in &quantities {
             if let Some(column) = &quantity.printed_mean {
                 let mean = columns.place(column.get_ref(), column.span())?;
-                remarks.extend(wrong_mean(&csv, row, places, mean, decimal));
+                remarks.extend(wrong_mean(&csv, (row, *line), places, mean, decimal));
             }
         }
         let Some(first) = row.iter().find(|field| !field.text.is_empty()) else {
@@ -166,7 +166,7 @@ pub(crate) fn runs(
             }
         }
         if !has_values {
-            empty.push(csv.line(first));
+            empty.push(*line);
         }
     }
     let file = &table.file;
@@ -195,7 +195,7 @@ pub(crate) fn runs(
 /// What is wrong with a printed mean; `None` if it is that of its values, as far as its digits and theirs tell.
 fn wrong_mean(
     table: &CsvTable,
-    row: &[CsvField],
+    (row, line): (&[CsvField], usize),
     places: &[usize],
     mean: usize,
     decimal: Decimal,
@@ -216,9 +216,8 @@ fn wrong_mean(
     let shown: String = printed.chars().take(20).collect();
     (apart > tolerance).then(|| {
         format!(
-            "{}, line {}: the printed mean {shown} is not that of its {} values, {computed:.decimals$}",
+            "{}, line {line}: the printed mean {shown} is not that of its {} values, {computed:.decimals$}",
             table.source.path.display(),
-            table.line(&row[mean]),
             values.len()
         )
     })

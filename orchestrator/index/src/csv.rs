@@ -46,6 +46,8 @@ pub struct CsvTable {
     pub head: Vec<CsvField>,
     /// Its other lines.
     pub rows: Vec<Vec<CsvField>>,
+    /// The line of the file on which each row begins, from 1.
+    pub lines: Vec<usize>,
 }
 
 impl CsvTable {
@@ -66,10 +68,8 @@ impl CsvTable {
     /// # Errors
     /// Those of [`Self::read`].
     pub fn parse(source: Source) -> Result<Self, SourceError> {
-        let mut records = records(&source, Some(COMMENT))?
-            .into_iter()
-            .map(|record| record.fields);
-        let Some(head) = records.next() else {
+        let mut records = records(&source, Some(COMMENT))?.into_iter();
+        let Some(CsvRecord { fields: head, .. }) = records.next() else {
             return Err(source.error(
                 Some(0..0),
                 "the file is empty",
@@ -94,7 +94,8 @@ impl CsvTable {
                 ));
             }
         }
-        let rows: Vec<Vec<CsvField>> = records.collect();
+        let (lines, rows): (Vec<usize>, Vec<Vec<CsvField>>) =
+            records.map(|record| (record.line, record.fields)).unzip();
         check_head(&source, &head, &rows)?;
         if let Some(row) = rows.iter().find(|row| row.len() != head.len()) {
             let at = row.first().map(|f| f.span.clone());
@@ -110,7 +111,12 @@ impl CsvTable {
                     .to_owned(),
             ));
         }
-        Ok(Self { source, head, rows })
+        Ok(Self {
+            source,
+            head,
+            rows,
+            lines,
+        })
     }
 
     /// Empties the fields that are one of these words: they stand for a value that is missing.
@@ -120,12 +126,6 @@ impl CsvTable {
                 field.text.clear();
             }
         }
-    }
-
-    /// The line of a field, from 1.
-    #[must_use]
-    pub fn line(&self, field: &CsvField) -> usize {
-        1 + self.source.text[..field.span.start].matches('\n').count()
     }
 }
 
@@ -215,7 +215,9 @@ impl Decimal {
         rows: &[CsvRecord],
         places: impl Fn() -> I,
     ) -> Result<Self, (usize, &str)> {
-        let fields = rows.iter().flat_map(|row| places().filter_map(|place| row.fields.get(place)));
+        let fields = rows
+            .iter()
+            .flat_map(|row| places().filter_map(|place| row.fields.get(place)));
         Self::of(fields).map_err(|unclear| {
             let has = |row: &&CsvRecord| row.fields.iter().any(|field| field.span == unclear.span);
             let line = rows.iter().find(has).map_or(1, |row| row.line);
@@ -296,7 +298,7 @@ fn separator(text: &str, comment: Option<u8>) -> u8 {
 
 /// The bytes of `sep=;`, with which Excel names the separator before the first line.
 fn sep_line(line: &str) -> Option<&[u8; 5]> {
-    let bytes = line.as_bytes().try_into().ok()?;
+    let bytes: &[u8; 5] = line.as_bytes().try_into().ok()?;
     matches!(bytes, [b's', b'e', b'p', b'=', b',' | b';' | b'\t']).then_some(bytes)
 }
 

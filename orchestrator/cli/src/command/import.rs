@@ -23,7 +23,11 @@ pub fn import(args: &ImportArgs) -> Result<ExitStatus, Failure> {
     if !file.left_out.is_empty() && !args.skip {
         return Err(Failure::Other {
             status: ExitStatus::RowsLeftOut,
-            message: format!("{} would lose rows: {}", args.file, file.left_out.join("; ")),
+            message: format!(
+                "{} would lose rows: {}",
+                args.file,
+                file.left_out.join("; ")
+            ),
             hint: Some("correct them, or leave them out: --skip".into()),
         });
     }
@@ -44,7 +48,8 @@ pub fn import(args: &ImportArgs) -> Result<ExitStatus, Failure> {
         args.replace,
     )
     .map_err(failure)?;
-    let has_wall_time = |run: &ImportedRun| run.values.iter().any(|value| value.name == names::WALL_S);
+    let has_wall_time =
+        |run: &ImportedRun| run.values.iter().any(|value| value.name == names::WALL_S);
     if !file.runs.iter().any(has_wall_time) {
         note("no run has a wall time (`wall_s`), which `cvc advise` needs");
     }

@@ -22,8 +22,27 @@ pub(crate) const JSON_WORDS: &[&str] = &[
 ];
 
 pub(crate) const TABLE_WORDS: &[&str] = &[
-    ";", "\t", ",", "|", "\n|---|---|\n", "sep=;\n", "# ", "\u{feff}", "wall [ms]", "rate (GB/s)", "wall_s", "nodes", "processes", "mapping",
-    "1,234", "0,5", "12.5", "N/A", "-", "\"", "4294967295Nx4294967295P",
+    ";",
+    "\t",
+    ",",
+    "|",
+    "\n|---|---|\n",
+    "sep=;\n",
+    "# ",
+    "\u{feff}",
+    "wall [ms]",
+    "rate (GB/s)",
+    "wall_s",
+    "nodes",
+    "processes",
+    "mapping",
+    "1,234",
+    "0,5",
+    "12.5",
+    "N/A",
+    "-",
+    "\"",
+    "4294967295Nx4294967295P",
 ];
 
 /// Reads a text by all ways of reading numbers.

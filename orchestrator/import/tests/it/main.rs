@@ -55,19 +55,38 @@ impl Files {
 fn lines(runs: &[ImportedRun]) -> String {
     let line = |run: &ImportedRun| {
         let p = &run.point;
-        let own: Vec<String> = p.user.iter().map(|(name, level)| format!(" {name}={level}")).collect();
+        let own: Vec<String> = p
+            .user
+            .iter()
+            .map(|(name, level)| format!(" {name}={level}"))
+            .collect();
         let values = run.values.iter();
-        let values: Vec<String> = values.map(|v| format!("{}={} {:?}", v.name, v.value, v.unit)).collect();
-        format!("{}.{} {} {} {}{}: {}", p.app, p.class, p.site, p.mapping, p.mpi, own.concat(), values.join(", "))
+        let values: Vec<String> = values
+            .map(|v| format!("{}={} {:?}", v.name, v.value, v.unit))
+            .collect();
+        format!(
+            "{}.{} {} {} {}{}: {}",
+            p.app,
+            p.class,
+            p.site,
+            p.mapping,
+            p.mpi,
+            own.concat(),
+            values.join(", ")
+        )
     };
     runs.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// A file of the tests' data: its runs and what is said of it.
 fn data(name: &str) -> String {
-    let file = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
+    let file = Utf8Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name);
     let file = read(&file, &ReadOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
-    [vec![lines(&file.runs)], file.remarks, file.left_out].concat().join("\n")
+    [vec![lines(&file.runs)], file.remarks, file.left_out]
+        .concat()
+        .join("\n")
 }
 
 const TABLE: &str = "\
@@ -240,7 +259,15 @@ fn every_version_of_reframe_tells_tasks_parameters_and_units() {
 /// The text without the times of runs, which differ between versions.
 fn without_times(text: &str) -> String {
     let words = text.split_inclusive(' ');
-    words.map(|word| if word.starts_with("wall_s=") { "wall_s=T " } else { word }).collect()
+    words
+        .map(|word| {
+            if word.starts_with("wall_s=") {
+                "wall_s=T "
+            } else {
+                word
+            }
+        })
+        .collect()
 }
 
 #[test]
@@ -255,7 +282,11 @@ fn the_results_of_other_programs_are_recognised_by_their_content() {
 
 #[test]
 fn tables_are_read_by_any_separator_decimal_and_quoting() {
-    let rows = [["app", "nodes", "wall [ms]", "note"], ["x", "2", "812,5", "a"], ["x", "4", "1200,25", "b"]];
+    let rows = [
+        ["app", "nodes", "wall [ms]", "note"],
+        ["x", "2", "812,5", "a"],
+        ["x", "4", "1200,25", "b"],
+    ];
     let expected = "x.- elsewhere 2Nx1P unknown note=a: wall_s=0.8125 Seconds\nx.- elsewhere 4Nx1P unknown note=b: wall_s=1.20025 Seconds";
     for separator in [",", ";", "\t"] {
         for decimal in [",", "."] {
@@ -264,11 +295,15 @@ fn tables_are_read_by_any_separator_decimal_and_quoting() {
                     continue;
                 }
                 let line = |row: &[&str; 4]| {
-                    let field = |text: &&str| format!("{before}{}{after}", text.replace(',', decimal));
+                    let field =
+                        |text: &&str| format!("{before}{}{after}", text.replace(',', decimal));
                     row.iter().map(field).collect::<Vec<_>>().join(separator)
                 };
                 let text = rows.iter().map(line).collect::<Vec<_>>().join("\r\n");
-                let files = Files::new(&[("t.csv", &format!("\u{feff}# made by hand\r\n\r\n{text}\r\n"))]);
+                let files = Files::new(&[(
+                    "t.csv",
+                    &format!("\u{feff}# made by hand\r\n\r\n{text}\r\n"),
+                )]);
                 assert_eq!(lines(&files.runs("t.csv")), expected, "{text}");
             }
         }
@@ -285,27 +320,48 @@ fn each_column_has_a_role_and_each_row_a_reason() {
         files.error("t.csv").lines().next(),
         Some("5:5: `N/A` is not a number")
     );
-    let options = ReadOptions { missing: vec!["common".into()], ..ReadOptions::default() };
+    let options = ReadOptions {
+        missing: vec!["common".into()],
+        ..ReadOptions::default()
+    };
     let file = read(&files.path("t.csv"), &options).expect("runs");
-    insta::assert_snapshot!([vec![lines(&file.runs)], file.remarks, file.left_out].concat().join("\n"));
+    insta::assert_snapshot!(
+        [vec![lines(&file.runs)], file.remarks, file.left_out]
+            .concat()
+            .join("\n")
+    );
 }
 
 #[test]
 fn a_described_table_has_missing_words_and_a_decimal_comma() {
-    let description = |extra: &str| format!(
-        "schema = 1\nname = \"d\"\n[[table]]\nfile = \"t.csv\"\n{extra}\n[table.factors]\napp = \"x\"\nmapping = \"1Nx{{p}}P\"\n\
+    let description = |extra: &str| {
+        format!(
+            "schema = 1\nname = \"d\"\n[[table]]\nfile = \"t.csv\"\n{extra}\n[table.factors]\napp = \"x\"\nmapping = \"1Nx{{p}}P\"\n\
          [[table.quantity]]\nname = \"wall_s\"\nunit = \"s\"\ncolumns = [\"time\"]\n"
-    );
+        )
+    };
     let files = Files::new(&[
         ("t.csv", "p;time;more\n2;1,234;x\n4;-;y\n"),
         ("none.toml", &description("decimal = \"comma\"")),
         ("unclear.toml", &description("missing = [\"-\"]")),
         ("strange.toml", &description("decimal = \",\"")),
-        ("all.toml", &description("missing = [\"common\"]\ndecimal = \"comma\"")),
+        (
+            "all.toml",
+            &description("missing = [\"common\"]\ndecimal = \"comma\""),
+        ),
     ]);
     let told = ["none.toml", "unclear.toml", "strange.toml"].map(|name| files.error(name));
     let file = files.read("all.toml");
-    insta::assert_snapshot!([told.to_vec(), vec![lines(&file.runs)], file.remarks, file.left_out].concat().join("\n"));
+    insta::assert_snapshot!(
+        [
+            told.to_vec(),
+            vec![lines(&file.runs)],
+            file.remarks,
+            file.left_out
+        ]
+        .concat()
+        .join("\n")
+    );
 }
 
 #[test]
@@ -313,10 +369,21 @@ fn a_printed_mean_of_any_length_and_a_line_of_any_width_are_read() {
     let long = format!("0.{}", "3".repeat(70_000));
     let table = format!("type,n,p,clock,r1,r2,mean\nc3,4,1,linux,1,2,{long}\n");
     let heads: Vec<String> = (0..100_000).map(|n| format!("c{n}")).collect();
-    let wide = format!("{},wall_s\n{}1\n", heads.join(","), "x,".repeat(heads.len()));
-    let files = Files::new(&[("d.toml", DESCRIPTION), ("t.csv", &table), ("wide.csv", &wide)]);
+    let wide = format!(
+        "{},wall_s\n{}1\n",
+        heads.join(","),
+        "x,".repeat(heads.len())
+    );
+    let files = Files::new(&[
+        ("d.toml", DESCRIPTION),
+        ("t.csv", &table),
+        ("wide.csv", &wide),
+    ]);
     let remark = files.read("d.toml").remarks.remove(0);
-    assert!(remark.len() < 300 && remark.ends_with("2 values, 1.50000000000000000"), "{remark}");
+    assert!(
+        remark.len() < 300 && remark.ends_with("2 values, 1.50000000000000000"),
+        "{remark}"
+    );
     let started = std::time::Instant::now();
     assert_eq!(files.runs("wide.csv").len(), 1);
     assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
@@ -351,15 +418,24 @@ fn what_is_wrong_is_told_with_its_place_and_a_hint() {
         ("thousand.csv", "app;wall_s\nbt;1,234\n"),
         ("thousands.csv", "app;wall_s\nbt;1.234,5\nbt;2,5\n"),
         ("word.csv", "app,wall_s\nbt,-\n"),
-        ("count.csv", "processes,nodes,processes_per_node,wall_s\n9,2,4,1\n"),
+        (
+            "count.csv",
+            "processes,nodes,processes_per_node,wall_s\n9,2,4,1\n",
+        ),
         ("zero.csv", "nodes,wall_s\n0,1\n"),
         ("huge.csv", "app,rate_gb_s\nbt,1e308\n"),
         ("cut.json", "{\"runs\": [\n{\"testcases\": [NaN"),
         ("list.json", "[1, 2]"),
         ("other.json", "{\"benchmarks\": []}"),
         ("empty.json", "{\"experiments\": []}"),
-        ("failed.json", "{\"runs\": [{\"testcases\": [{\"name\": \"x\", \"result\": \"fail\"}]}]}"),
-        ("times.json", "{\"results\": [{\"command\": \"x\", \"mean\": 1}]}"),
+        (
+            "failed.json",
+            "{\"runs\": [{\"testcases\": [{\"name\": \"x\", \"result\": \"fail\"}]}]}",
+        ),
+        (
+            "times.json",
+            "{\"results\": [{\"command\": \"x\", \"mean\": 1}]}",
+        ),
     ]);
     let told: Vec<String> = [
         "number.csv",
@@ -445,7 +521,10 @@ fn an_imported_campaign_is_indexed_like_any_other_and_never_replaces_one() {
     assert_eq!(names, ["theirs"], "nothing is left beside it");
     // a command that was killed between the two renames of a file system that cannot exchange names
     fs::rename(campaigns.join("theirs"), campaigns.join(".replaced-theirs")).expect("renames");
-    assert!(matches!(write("theirs", false), Err(ImportError::Exists { .. })));
+    assert!(matches!(
+        write("theirs", false),
+        Err(ImportError::Exists { .. })
+    ));
     assert!(campaigns.join("theirs").is_dir());
     // and one that was killed before
     let own = cvc_core::store::own_prefix("import").expect("own times");

@@ -65,13 +65,14 @@ pub fn parse_pairs(path: &Utf8Path, text: &str) -> Result<Vec<ChangedPair>, Pred
                 )
             })?;
     }
-    let decimal = csv::Decimal::of_rows(records, || places.into_iter()).map_err(|(line, text)| {
-        wrong(
-            line,
-            format!("`{text}` may be a thousand or a fraction"),
-            "write numbers with a decimal point, without separators of thousands",
-        )
-    })?;
+    let decimal =
+        csv::Decimal::of_rows(records, || places.into_iter()).map_err(|(line, text)| {
+            wrong(
+                line,
+                format!("`{text}` may be a thousand or a fraction"),
+                "write numbers with a decimal point, without separators of thousands",
+            )
+        })?;
     let (mut pairs, mut seen) = (Vec::new(), BTreeSet::new());
     for record in records {
         let line = record.line;

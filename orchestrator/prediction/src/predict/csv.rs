@@ -101,7 +101,10 @@ pub fn parse(path: &Utf8Path, text: &str) -> Result<Vec<Observation>, PredictErr
         )
     })?;
     let texts = |record: &csv::CsvRecord| -> Vec<String> {
-        let trimmed = record.fields.iter().map(|field| field.text.trim().to_owned());
+        let trimmed = record
+            .fields
+            .iter()
+            .map(|field| field.text.trim().to_owned());
         trimmed.collect()
     };
     let columns = Columns::of(path, head.line, &texts(head))?;
@@ -482,7 +485,8 @@ mod tests {
 
     #[test]
     fn a_table_of_another_country_is_read_too() {
-        let table = "# export\napp;class; mapping;mpi\t;dtapp_mib;lb_mib\nnpb-bt;A;1Nx4P;openmpi;1,5;12\n";
+        let table =
+            "# export\napp;class; mapping;mpi\t;dtapp_mib;lb_mib\nnpb-bt;A;1Nx4P;openmpi;1,5;12\n";
         let read = parse(Utf8Path::new("runs.csv"), table).expect("observations");
         assert_eq!(read[0].value(Quantity::Dtapp), Some(1.5));
         assert_eq!(read[0].value(Quantity::Lb), Some(12.0));
