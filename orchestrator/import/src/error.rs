@@ -50,6 +50,7 @@ impl ImportError {
                 "JSON is read of ReFrame (`runs`), HPCAdvisor (`datapoints`), Ramble (`experiments`) and hyperfine (`results`)"
                     .into(),
             ),
+            Self::Nothing { file, .. } if file.extension() == Some("json") => None,
             Self::Nothing { .. } => Some(
                 "a table needs a column of a quantity: one that ends in _s, _ms, _bytes, _mib, _mib_per_s or _usd, one with a unit in brackets, or one that its description names"
                     .into(),

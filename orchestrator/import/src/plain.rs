@@ -396,6 +396,10 @@ pub(crate) fn number(
         .map(|number| number * factor);
     number.filter(|number| number.is_finite()).ok_or_else(|| {
         let text = field.text.trim();
+        if decimal.number(text).is_some() {
+            let message = format!("`{text}` is too large");
+            return table.source.error(Some(field.span.clone()), message, None);
+        }
         let hint = if text.bytes().any(|byte| byte.is_ascii_digit()) {
             match decimal {
                 Decimal::Point => "write a number as 12.5, without unit and separators of thousands".to_owned(),

@@ -182,7 +182,7 @@ fn mapping_of(levels: &mut IndexMap<String, String>) -> Result<Mapping, (String,
     match processes {
         Some(processes) if processes != mapping.processes() => Err((
             format!(
-                "{processes} processes are not those of {mapping}, {}",
+                "{processes} processes, but {mapping} has {}",
                 mapping.processes()
             ),
             "correct the nodes or the processes".to_owned(),

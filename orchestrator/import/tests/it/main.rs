@@ -398,7 +398,7 @@ fn what_is_wrong_is_told_with_its_place_and_a_hint() {
         ("none.csv", "app,colour\nbt,red\n"),
         ("t.csv", DESCRIBED),
         ("column.toml", &DESCRIPTION.replace("\"r2\"", "\"r3\"")),
-        ("unit.toml", &DESCRIPTION.replace("\"ms\"", "\"msec\"")),
+        ("unit.toml", &DESCRIPTION.replace("\"ms\"", "\"msek\"")),
         ("brace.toml", &DESCRIPTION.replace("{n}Nx", "{nNx")),
         ("key.toml", &DESCRIPTION.replace("printed_mean", "printed")),
         (
