@@ -780,7 +780,8 @@ fn site_price(text: &str) -> Result<(String, f64), ValueError> {
 
 #[derive(Args)]
 pub struct ImportArgs {
-    /// CSV table whose columns are named like factors and quantities, a description of tables (.toml), or a report of ReFrame (.json)
+    /// Table whose columns are named like factors and quantities, description of tables (.toml), or JSON of ReFrame, HPCAdvisor, Ramble or
+    /// hyperfine
     pub file: Utf8PathBuf,
     /// Name of the campaign [default: that of the description, or of the file]
     #[arg(long = "as", value_name = "NAME")]
@@ -788,6 +789,23 @@ pub struct ImportArgs {
     /// Take the place of an earlier import of this name
     #[arg(long)]
     pub replace: bool,
+    /// Leave out rows without a value, which otherwise end the import with exit code 16
+    #[arg(long)]
+    pub skip: bool,
+    /// Words that stand for a missing value; `common` is N/A, NA, NaN, null, -, -- and ?
+    #[arg(
+        long,
+        value_name = "WORD,...",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    pub missing: Vec<String>,
+    /// Sign before decimals [default: recognised]
+    #[arg(long, value_name = "SIGN", value_parser = ["point", "comma"])]
+    pub decimal: Option<String>,
+    /// Columns that are factors, whatever their names
+    #[arg(long = "factor", value_name = "COLUMN,...", value_delimiter = ',')]
+    pub factors: Vec<String>,
     #[command(flatten)]
     pub place: Where,
 }

@@ -38,6 +38,8 @@ pub enum ExitStatus {
     CannotTell = 14,
     /// A plan needs more time, memory, space or money than there is.
     NotEnough = 15,
+    /// An import would leave out rows.
+    RowsLeftOut = 16,
     /// The user interrupted the command.
     Interrupted = 130,
     /// The reader of the output is gone, as in `cvc status | head`: what a shell reports of a program that SIGPIPE ended.
@@ -46,7 +48,7 @@ pub enum ExitStatus {
 
 impl ExitStatus {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Done,
         Self::Internal,
         Self::Usage,
@@ -63,6 +65,7 @@ impl ExitStatus {
         Self::Differs,
         Self::CannotTell,
         Self::NotEnough,
+        Self::RowsLeftOut,
         Self::Interrupted,
         Self::Unread,
     ];
@@ -91,6 +94,7 @@ impl ExitStatus {
             Self::Differs => "something that is compared differs",
             Self::CannotTell => "of something that is compared nothing can be told",
             Self::NotEnough => "a plan needs more time, memory, space or money than there is",
+            Self::RowsLeftOut => "an import would leave out rows",
             Self::Interrupted => "interrupted",
             Self::Unread => "nobody reads the output, as in `cvc status | head`",
         }

@@ -12,7 +12,11 @@ use cvc_session::SessionError;
 use cvc_sites::error::CampaignError;
 use cvc_sites::install::InstallError;
 use miette::{Diagnostic, LabeledSpan, MietteHandlerOpts, NamedSource, ReportHandler};
-use std::{ops::Range, process::ExitCode};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// Why a command ends without having done its work.
 #[derive(Debug)]
@@ -306,7 +310,11 @@ impl Failure {
                         hint = error.hint,
                         "{message}"
                     );
-                    let (text, span) = shortened(&error.text, error.span.clone());
+                    let (text, span) = if is_near(&error.path) {
+                        shortened(&error.text, error.span.clone())
+                    } else {
+                        Default::default()
+                    };
                     let source = NamedSource::new(error.path.display().to_string(), text);
                     let label = span.map(|s| LabeledSpan::new_with_span(None, s));
                     note(in_the_form_of_all(
@@ -399,6 +407,22 @@ impl Failure {
 /// Most bytes of a line of an excerpt that are shown before and after the beginning of what is wrong.
 const SHOWN_BEFORE: usize = 240;
 const SHOWN_AFTER: usize = 120;
+
+/// Whether lines of a file may be shown: it lies below the current directory or next to an argument, and is not hidden there. Others are named by
+/// files that somebody else may have written, and may hold secrets.
+fn is_near(path: &Path) -> bool {
+    let Ok(path) = path.canonicalize() else {
+        return true;
+    };
+    let given = std::env::args_os().skip(1).map(PathBuf::from);
+    let given = given.filter_map(|file| Some(file.canonicalize().ok()?.parent()?.to_owned()));
+    given.chain(std::env::current_dir()).any(|dir| {
+        path.strip_prefix(dir).is_ok_and(|below| {
+            let mut names = below.iter();
+            names.all(|name| !name.as_encoded_bytes().starts_with(b"."))
+        })
+    })
+}
 
 /// The text with its long lines cut around the place, and the place in it.
 fn shortened(text: &str, span: Option<Range<usize>>) -> (String, Option<Range<usize>>) {

@@ -1,9 +1,12 @@
 //! Files that cvc carries, written to its cache for programs that need them as files.
 
-use crate::{ids::hex_prefix, paths, store::StoreError};
+use crate::{
+    ids::hex_prefix,
+    paths,
+    store::{StoreError, exchange},
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use include_dir::Dir;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::path::PathBuf;
 
 /// Number of hexadecimal digits of the digest in a directory's name.
@@ -46,18 +49,7 @@ fn is_whole(files: &Dir<'_>, directory: &Utf8Path) -> bool {
 /// Puts a new directory in the place of a damaged one, or of none. Whoever looks meanwhile finds one or the other: processes of several
 /// sites may share a cache.
 pub fn replace_directory(new: &Utf8Path, place: &Utf8Path) {
-    let exchanged = || {
-        // `nix` has it for the GNU C library alone
-        renameat_with(
-            CWD,
-            new.as_std_path(),
-            CWD,
-            place.as_std_path(),
-            RenameFlags::EXCHANGE,
-        )
-        .is_ok()
-    };
-    if std::fs::rename(new, place).is_err() && !exchanged() {
+    if std::fs::rename(new, place).is_err() && exchange(new, place).is_err() {
         // NFS cannot exchange
         let damaged = Utf8PathBuf::from(format!("{place}.damaged-{}", std::process::id()));
         let was_there = std::fs::rename(place, &damaged).is_ok();

@@ -1,7 +1,7 @@
 //! All targets.
 
 use crate::targets::{
-    agents, darshan, deltas, files, images, install, inventories, nodes, programs, slurm,
+    agents, darshan, deltas, files, images, imports, install, inventories, nodes, programs, slurm,
     spec_files, ssh, tables, traces,
 };
 
@@ -59,6 +59,8 @@ pub const TARGETS: &[Target] = &[
     target_of("dmtcp-text", images::dmtcp_text, images::TEXT_WORDS),
     target_of("event-log", files::event_log, files::LINE_WORDS),
     target_of("image", images::image, images::IMAGE_WORDS),
+    target_of("import-json", imports::json, imports::JSON_WORDS),
+    target_of("import-table", imports::table, imports::TABLE_WORDS),
     target_of("inventory-ini", inventories::ini, inventories::INI_WORDS),
     target_of("inventory-yaml", inventories::yaml, inventories::YAML_WORDS),
     target_of("journal", files::journal, files::LINE_WORDS),

@@ -10,7 +10,8 @@ use cvc_core::{
     point::{PlannedPoint, Point, Repeat},
     record::{Record, Source},
     store::{
-        CampaignDir, OUTCOME, OutcomeFile, StoreError, remove_all, write_manifest, write_whole,
+        CampaignDir, OUTCOME, OutcomeFile, StoreError, exchange, own_prefix, remove_abandoned,
+        remove_all, write_manifest, write_whole,
     },
 };
 use cvc_journal::{Event, Journal};
@@ -28,6 +29,9 @@ pub struct Imported {
     /// Number of its runs.
     pub runs: usize,
 }
+
+/// What the names of unfinished imports begin with.
+const TEMPORARY: &str = "import";
 
 /// Marks the directory of an imported campaign, and says where it is from.
 const MARK: &str = "import.json";
@@ -52,15 +56,22 @@ pub fn write_campaign(
         });
     }
     let dir = campaigns.join(name);
+    let old = campaigns.join(format!(".replaced-{name}"));
+    if !dir.exists() && old.join(MARK).is_file() {
+        // a command was killed between its two renames
+        fs::rename(&old, &dir).map_err(StoreError::io("rename to", &dir))?;
+    }
     let is_replaced = replace && dir.join(MARK).is_file();
     if dir.exists() && !is_replaced {
         return Err(ImportError::Exists { dir });
     }
     fs::create_dir_all(campaigns).map_err(StoreError::io("create", campaigns))?;
+    remove_abandoned(campaigns, TEMPORARY);
+    let failed = |e| StoreError::io("create a directory in", campaigns)(e);
     let made = tempfile::Builder::new()
-        .prefix(".import-")
+        .prefix(&own_prefix(TEMPORARY).map_err(failed)?)
         .tempdir_in(campaigns)
-        .map_err(StoreError::io("create a directory in", campaigns))?;
+        .map_err(failed)?;
     let root = Utf8PathBuf::from(made.path().to_string_lossy().into_owned());
     let (plan, of_runs) = planned(name, runs);
     write(&CampaignDir::at(&root), &plan, &of_runs)?;
@@ -69,15 +80,17 @@ pub fn write_campaign(
     write_whole(&mark, &json(&origin, &mark)?)?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&root, mode).map_err(StoreError::io("set the permissions of", &root))?;
-    let old = campaigns.join(format!(".replaced-{name}"));
-    if is_replaced {
-        remove_all(&old)?;
-        fs::rename(&dir, &old).map_err(StoreError::io("rename to", &old))?;
-    }
-    fs::rename(&root, &dir).map_err(StoreError::io("rename to", &dir))?;
-    // it has another name now
-    let _ = made.keep();
-    if is_replaced {
+    if is_replaced && exchange(&root, &dir).is_ok() {
+        // the directory that goes away has the earlier import now
+        made.close().map_err(StoreError::io("remove", &root))?;
+    } else {
+        if is_replaced {
+            remove_all(&old)?;
+            fs::rename(&dir, &old).map_err(StoreError::io("rename to", &old))?;
+        }
+        fs::rename(&root, &dir).map_err(StoreError::io("rename to", &dir))?;
+        // it has another name now
+        let _ = made.keep();
         remove_all(&old)?;
     }
     Ok(Imported {

@@ -1,6 +1,11 @@
 //! The file that says what the columns of CSV tables are.
 
-use crate::{error::ImportError, run::ReadFile, table, table_description::TableDescription};
+use crate::{
+    error::ImportError,
+    run::{ReadFile, ReadOptions},
+    table,
+    table_description::TableDescription,
+};
 use camino::Utf8Path;
 use cvc_core::source::Source;
 use indexmap::IndexMap;
@@ -31,7 +36,7 @@ struct Description {
     tables: Vec<TableDescription>,
 }
 
-pub(crate) fn read(file: &Utf8Path) -> Result<ReadFile, ImportError> {
+pub(crate) fn read(file: &Utf8Path, options: &ReadOptions) -> Result<ReadFile, ImportError> {
     let source = Source::read(file.as_std_path())?;
     let parsed = source.parse().map_err(|mut errors| errors.swap_remove(0))?;
     let whole = Spanned::new(0..source.text.len(), toml::de::DeValue::Table(parsed));
@@ -46,26 +51,19 @@ pub(crate) fn read(file: &Utf8Path) -> Result<ReadFile, ImportError> {
             .into());
     }
     let beside = file.parent().unwrap_or(Utf8Path::new(""));
-    let (mut runs, mut remarks) = (Vec::new(), Vec::new());
+    let mut all = ReadFile {
+        name: Some(description.name),
+        ..ReadFile::default()
+    };
     for table in &description.tables {
-        let (mut found, mut told) = table::runs(&source, &description.factors, table, beside)?;
-        remarks.append(&mut told);
-        for run in &mut found {
+        let mut found = table::runs(&source, &description.factors, table, beside, options)?;
+        for run in &mut found.runs {
             run.facts.extend(description.facts.clone());
             if let Some(from) = &description.source {
                 run.facts.insert("imported.from".to_owned(), from.clone());
             }
         }
-        runs.append(&mut found);
+        all.extend(found);
     }
-    if runs.is_empty() {
-        return Err(ImportError::Nothing {
-            file: file.to_owned(),
-        });
-    }
-    Ok(ReadFile {
-        name: Some(description.name),
-        runs,
-        remarks,
-    })
+    Ok(all)
 }

@@ -2,6 +2,7 @@
 
 use camino::Utf8PathBuf;
 use cvc_core::{source::SourceError, store::StoreError};
+use std::path::PathBuf;
 
 /// Nothing was imported.
 #[derive(Debug, thiserror::Error)]
@@ -10,16 +11,18 @@ pub enum ImportError {
     #[error(transparent)]
     Source(#[from] SourceError),
     /// Not a file that can be imported.
-    #[error("{file} is no table that can be imported")]
+    #[error("{} is not a result of a known program", file.display())]
     Unknown {
         /// The file.
-        file: Utf8PathBuf,
+        file: PathBuf,
     },
     /// The file has no run.
-    #[error("{file} has no result that can be imported")]
+    #[error("{file} has no result that can be imported{}", listed(reasons))]
     Nothing {
         /// The file.
         file: Utf8PathBuf,
+        /// What was made of its parts.
+        reasons: Vec<String>,
     },
     /// The name cannot be one of a campaign.
     #[error("`{name}` is not a valid campaign name")]
@@ -44,11 +47,12 @@ impl ImportError {
         match self {
             Self::Source(error) => error.hint.clone(),
             Self::Unknown { .. } => Some(
-                "give a description (.toml), a CSV table (.csv) or a report of ReFrame (.json)"
+                "JSON is read of ReFrame (`runs`), HPCAdvisor (`datapoints`), Ramble (`experiments`) and hyperfine (`results`)"
                     .into(),
             ),
+            Self::Nothing { file, .. } if file.extension() == Some("json") => None,
             Self::Nothing { .. } => Some(
-                "a table needs a column of a quantity: one that ends in _s, _bytes, _mib or _usd, or one that its description names"
+                "a table needs a column of a quantity: one that ends in _s, _ms, _bytes, _mib, _mib_per_s or _usd, one with a unit in brackets, or one that its description names"
                     .into(),
             ),
             Self::Name { .. } => Some(
@@ -62,4 +66,9 @@ impl ImportError {
             Self::Store(_) => None,
         }
     }
+}
+
+/// Reasons after a colon.
+fn listed(reasons: &[String]) -> String {
+    reasons.iter().map(|reason| format!("; {reason}")).collect()
 }

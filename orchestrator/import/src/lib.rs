@@ -7,7 +7,9 @@
 //! | `table_description.rs` | what it says of one table |
 //! | `table.rs` | the rows of a table as runs |
 //! | `plain.rs` | a CSV table whose columns are named like factors and quantities: it needs no description |
+//! | `json.rs` | JSON of other programs, recognised by its content |
 //! | `reframe.rs` | the JSON report of ReFrame |
+//! | `peers.rs` | JSON of HPCAdvisor, Ramble and hyperfine |
 //! | `campaign.rs` | the directory of a campaign with these runs |
 //!
 //! What is imported was measured by somebody else: its records have the source `imported`, its runs no logs and no images.
@@ -15,6 +17,8 @@
 mod campaign;
 mod description;
 mod error;
+mod json;
+mod peers;
 mod plain;
 mod reframe;
 mod run;
@@ -23,29 +27,48 @@ mod table_description;
 
 pub use campaign::{Imported, write_campaign};
 pub use error::ImportError;
-pub use run::{ImportedRun, ImportedValue, ReadFile};
+pub use run::{ImportedRun, ImportedValue, ReadFile, ReadOptions};
+
+pub use cvc_index::csv::Decimal;
 
 use camino::Utf8Path;
+use cvc_core::source::Source;
 
-/// Reads a description (`.toml`), a table with plain columns (`.csv`) or a report of ReFrame (`.json`).
+/// Reads a description (`.toml`), results of another program (JSON, recognised by its content), or a table with plain columns.
 ///
 /// # Errors
 /// The first problem of the file, with its place.
-pub fn read(file: &Utf8Path) -> Result<ReadFile, ImportError> {
-    match file.extension() {
-        Some("toml") => description::read(file),
-        Some("csv") => Ok(ReadFile {
-            name: None,
-            runs: plain::read(file)?,
-            remarks: Vec::new(),
-        }),
-        Some("json") => Ok(ReadFile {
-            name: None,
-            runs: reframe::read(file)?,
-            remarks: Vec::new(),
-        }),
-        _ => Err(ImportError::Unknown {
+pub fn read(file: &Utf8Path, options: &ReadOptions) -> Result<ReadFile, ImportError> {
+    let found = if file.extension() == Some("toml") {
+        description::read(file, options)?
+    } else {
+        let source = Source::read(file.as_std_path()).map_err(|mut error| {
+            error.hint = error
+                .hint
+                .map(|hint| hint.replace("a TOML file", "a table"));
+            error
+        })?;
+        parse(source, options)?
+    };
+    if found.runs.is_empty() {
+        return Err(ImportError::Nothing {
             file: file.to_owned(),
-        }),
+            reasons: [found.left_out, found.remarks].concat(),
+        });
+    }
+    Ok(found)
+}
+
+/// Reads the text of a file that needs no other: JSON or a table. It may have no run.
+///
+/// # Errors
+/// The first problem of the text, with its place.
+pub fn parse(source: Source, options: &ReadOptions) -> Result<ReadFile, ImportError> {
+    let is_json = source.path.extension().is_some_and(|end| end == "json")
+        || source.text.trim_start().starts_with('{');
+    if is_json {
+        json::read(&source)
+    } else {
+        plain::read(source, options)
     }
 }

@@ -1,161 +1,139 @@
 //! The JSON report of ReFrame (`reframe --report-file`): its performance variables as figures, one run for each test case that passed.
+//!
+//! | what | reports of ReFrame up to 4.6 | from 4.7 |
+//! | --- | --- | --- |
+//! | tasks | `check_vars` | in the test case |
+//! | parameters | `display_name`, `check_params` | `display_name` |
+//! | figures | list `perfvars` | `perfvalues` by `system:partition:variable` |
+//! | system | `system:partition` | `system`, `partition` |
+//! | nodes | `nodelist` | `job_nodelist` |
 
 use crate::{
     error::ImportError,
-    run::{ImportedRun, ImportedValue, point_of, unit_of},
+    json::{Draft, Found, number_of, text_of},
+    run::spread,
 };
-use camino::Utf8Path;
-use cvc_core::{
-    record::{Unit, names},
-    source::Source,
-};
-use indexmap::IndexMap;
-use serde::Deserialize;
+use cvc_core::record::names;
 use serde_json::Value;
-use std::collections::BTreeMap;
 
-#[derive(Deserialize)]
-struct Report {
-    runs: Vec<Session>,
-}
+/// What a test case is called.
+const CASE: &str = "test case";
 
-#[derive(Deserialize)]
-struct Session {
-    #[serde(default)]
-    testcases: Vec<Case>,
-}
-
-/// A test case, as far as it is imported. Reports of version 3 list `perfvars`, those of version 4 have `perfvalues` by name.
-#[derive(Deserialize)]
-struct Case {
-    name: String,
-    #[serde(default)]
-    result: String,
-    #[serde(default)]
-    system: String,
-    #[serde(default, alias = "partition_name")]
-    partition: String,
-    #[serde(default, alias = "environment")]
-    environ: Option<String>,
-    #[serde(default)]
-    num_tasks: Option<u32>,
-    #[serde(default)]
-    num_tasks_per_node: Option<u32>,
-    #[serde(default)]
-    time_run: Option<f64>,
-    #[serde(default)]
-    perfvars: Option<Vec<Variable>>,
-    #[serde(default)]
-    perfvalues: BTreeMap<String, Vec<Value>>,
-    #[serde(default)]
-    job_nodelist: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Variable {
-    name: String,
-    value: f64,
-    #[serde(default)]
-    unit: String,
-}
-
-pub(crate) fn read(file: &Utf8Path) -> Result<Vec<ImportedRun>, ImportError> {
-    let source = Source::read(file.as_std_path())?;
-    let report: Report = serde_json::from_str(&source.text).map_err(|error| {
-        let message = format!("not a report of ReFrame: {error}");
-        source.error(
-            Some(0..0),
-            message,
-            "give the file that `reframe --report-file` wrote".to_owned(),
-        )
-    })?;
-    let mut runs = Vec::new();
-    for case in report.runs.into_iter().flat_map(|run| run.testcases) {
-        if !matches!(case.result.as_str(), "pass" | "success" | "") {
-            continue;
+pub(crate) fn read(report: &Value, found: &mut Found<'_>) -> Result<(), ImportError> {
+    for run in report["runs"].as_array().into_iter().flatten() {
+        let Some(cases) = run.get("testcases").and_then(Value::as_array) else {
+            return Err(found.wrong("ReFrame", "a run has no list `testcases`"));
+        };
+        for case in cases {
+            let result = text_of(&case["result"]);
+            if matches!(result.as_str(), "pass" | "success") {
+                read_case(case, found)?;
+            } else {
+                found.remark(CASE, format!("left out: result `{result}`"));
+            }
         }
-        let values = values(&case);
-        if values.is_empty() {
-            continue;
-        }
-        let point = point_of(&levels(&case))
-            .map_err(|(message, hint)| source.error(None, message, Some(hint)))?;
-        let mut facts = BTreeMap::new();
-        facts.insert("imported.file".to_owned(), file.to_string());
-        if let Some(nodes) = &case.job_nodelist {
-            facts.insert("imported.nodes".to_owned(), nodes.to_string());
-        }
-        runs.push(ImportedRun {
-            point,
-            values,
-            facts,
-        });
     }
-    if runs.is_empty() {
-        return Err(ImportError::Nothing {
-            file: file.to_owned(),
-        });
-    }
-    Ok(runs)
+    Ok(())
 }
 
-fn levels(case: &Case) -> IndexMap<String, String> {
-    let tasks = case.num_tasks.unwrap_or(1).max(1);
-    let on_each = case
-        .num_tasks_per_node
-        .filter(|n| *n > 0)
-        .unwrap_or(tasks)
-        .min(tasks);
-    let site = [case.system.as_str(), case.partition.as_str()]
+/// Something of a test case, wherever its version puts it.
+fn field<'c>(case: &'c Value, name: &str) -> Option<&'c Value> {
+    [case, &case["check_vars"], &case["check_params"]]
         .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(":");
-    let (full, left) = (tasks / on_each, tasks % on_each);
-    let mut mapping = format!("{full}Nx{on_each}P");
-    if left > 0 {
-        mapping.push_str(&format!("+1Nx{left}P"));
-    }
-    let mut levels = IndexMap::new();
-    levels.insert("app".to_owned(), case.name.clone());
-    levels.insert("mapping".to_owned(), mapping);
-    if !site.is_empty() {
-        levels.insert("site".to_owned(), site);
-    }
-    if let Some(environ) = case.environ.as_ref().filter(|e| !e.is_empty()) {
-        levels.insert("mpi".to_owned(), environ.clone());
-    }
-    levels
+        .find_map(|holder| holder.get(name).filter(|value| !value.is_null()))
 }
 
-fn values(case: &Case) -> Vec<ImportedValue> {
-    let value = |name: &str, value: f64, unit: &str| {
-        let (unit, factor) = unit_of(unit).unwrap_or((Unit::One, 1.0));
-        ImportedValue {
-            name: name.to_owned(),
-            value: value * factor,
-            unit,
-            labels: BTreeMap::new(),
-        }
+fn read_case(case: &Value, found: &mut Found<'_>) -> Result<(), ImportError> {
+    let mut draft = Draft::default();
+    let name = [&case["display_name"], &case["name"]]
+        .map(text_of)
+        .into_iter()
+        .find(|name| !name.is_empty());
+    let Some(name) = name else {
+        return Err(found.wrong("ReFrame", "a test case has no name"));
     };
-    let mut values: Vec<ImportedValue> = case
-        .time_run
-        .filter(|time| time.is_finite() && *time > 0.0)
-        .map(|time| value(names::WALL_S, time, "s"))
-        .into_iter()
-        .collect();
-    values.extend(
-        case.perfvars
-            .iter()
-            .flatten()
-            .map(|v| value(&v.name, v.value, &v.unit)),
-    );
-    // `system:partition:variable` = [value, reference, lower, upper, unit]
-    values.extend(case.perfvalues.iter().filter_map(|(name, cells)| {
-        let number = cells.first()?.as_f64()?;
-        let unit = cells.get(4).and_then(Value::as_str).unwrap_or("");
-        Some(value(name.rsplit(':').next()?, number, unit))
-    }));
-    values.retain(|v| v.value.is_finite());
-    values
+    let mut parts = name.split(" %");
+    draft.set("app", parts.next().unwrap_or(&name));
+    let params: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
+    match case["check_params"].as_object() {
+        Some(values) if params.is_empty() => {
+            values
+                .iter()
+                .for_each(|(name, value)| draft.set_free(name, value));
+        }
+        Some(_) | None => {
+            for (name, value) in params {
+                draft.set_free(name, &Value::from(value));
+            }
+        }
+    }
+    let system = [
+        &case["system"],
+        field(case, "partition").unwrap_or(&Value::Null),
+    ]
+    .map(text_of);
+    draft.set("site", system.join(":").trim_matches(':'));
+    let environ = field(case, "environ").or(field(case, "environment"));
+    draft.set("mpi", environ.map(text_of).unwrap_or_default());
+    let nodes = case
+        .get("job_nodelist")
+        .or(case.get("nodelist"))
+        .filter(|list| !list.is_null());
+    draft.set("mapping", mapping(case, nodes, found));
+    if let Some(nodes) = nodes {
+        draft
+            .facts
+            .insert("imported.nodes".to_owned(), nodes.to_string());
+    }
+    if let Some(time) = case
+        .get("time_run")
+        .filter(|time| number_of(time).is_some_and(|t| t > 0.0))
+    {
+        found.add(&mut draft, names::WALL_S, Some(time), "s");
+    }
+    for variable in case["perfvars"].as_array().into_iter().flatten() {
+        let (name, unit) = (text_of(&variable["name"]), text_of(&variable["unit"]));
+        found.add(&mut draft, &name, variable.get("value"), &unit);
+    }
+    // [value, reference, lower, upper, unit, result]
+    for (name, cells) in case["perfvalues"].as_object().into_iter().flatten() {
+        let name = name.rsplit(':').next().unwrap_or(name);
+        found.add(&mut draft, name, cells.get(0), &text_of(&cells[4]));
+    }
+    found.finish(CASE, draft)
+}
+
+/// The mapping of the tasks of a test case.
+fn mapping(case: &Value, nodes: Option<&Value>, found: &mut Found<'_>) -> String {
+    let count = |name: &str| -> Option<u32> {
+        let count = field(case, name)?.as_u64()?;
+        u32::try_from(count).ok().filter(|count| *count > 0)
+    };
+    let nodes = nodes.and_then(Value::as_array).map_or(0, Vec::len);
+    match (count("num_tasks"), count("num_tasks_per_node")) {
+        (Some(tasks), Some(on_each)) => {
+            let on_each = on_each.min(tasks);
+            let (full, left) = (tasks / on_each, tasks % on_each);
+            match left {
+                0 => format!("{full}Nx{on_each}P"),
+                _ => format!("{full}Nx{on_each}P+1Nx{left}P"),
+            }
+        }
+        (Some(tasks), None) => {
+            if nodes == 0 && tasks > 1 {
+                found.remark(
+                    CASE,
+                    "without tasks per node and nodes: all tasks taken as on one node",
+                );
+            }
+            spread(tasks, u32::try_from(nodes).unwrap_or(1))
+        }
+        (None, _) => {
+            found.remark(
+                CASE,
+                "without `num_tasks`: taken as one task on one node (1Nx1P)",
+            );
+            "1Nx1P".to_owned()
+        }
+    }
 }

@@ -2,16 +2,22 @@
 
 use crate::{
     error::ImportError,
-    plain::number,
-    run::{ImportedRun, ImportedValue, point_of, unit_of},
+    plain::{decimal_of, number, without_value},
+    run::{ImportedRun, ImportedValue, ReadFile, ReadOptions, missing_words, point_of, unit_of},
     table_description::TableDescription,
 };
 use camino::Utf8Path;
-use cvc_core::source::{Source, SourceError, Span, suggestion};
-use cvc_index::csv::{CsvField, CsvTable};
+use cvc_core::{
+    source::{Source, SourceError, Span, suggestion},
+    units::counted,
+};
+use cvc_index::csv::{CsvField, CsvTable, Decimal};
 use indexmap::IndexMap;
 use std::collections::BTreeMap;
 use toml::Spanned;
+
+/// What the names of tables that a description names end in.
+const ENDS: [&str; 4] = ["csv", "tsv", "txt", "dat"];
 
 /// The runs of a table: for each row as many as its quantities have columns. The first column of each quantity belongs to the first of them.
 pub(crate) fn runs(
@@ -19,9 +25,19 @@ pub(crate) fn runs(
     shared: &IndexMap<String, Spanned<String>>,
     table: &TableDescription,
     beside: &Utf8Path,
-) -> Result<(Vec<ImportedRun>, Vec<String>), ImportError> {
+    options: &ReadOptions,
+) -> Result<ReadFile, ImportError> {
     let path = beside.join(&table.file);
-    let csv = CsvTable::read(path.as_std_path())?;
+    if !path.extension().is_some_and(|end| ENDS.contains(&end)) {
+        // messages show what is in it, and somebody else may have written the description
+        let message = format!("`{}` is not the name of a table", table.file);
+        let hint = format!("a table ends in .{}", ENDS.join(", ."));
+        return Err(description.error(None, message, hint).into());
+    }
+    let mut csv = CsvTable::read(path.as_std_path())?;
+    csv.clear_missing(&missing_words(
+        &[&options.missing[..], &table.missing].concat(),
+    ));
     let columns = Columns {
         description,
         csv: &csv,
@@ -51,26 +67,53 @@ pub(crate) fn runs(
             .transpose()?;
         quantities.push((quantity, unit, factor, times, places));
     }
+    let declared = match &table.decimal {
+        Some(word) => Some(Decimal::named(word.get_ref()).ok_or_else(|| {
+            let message = format!("unknown sign before decimals `{}`", word.get_ref());
+            description.error(
+                Some(word.span()),
+                message,
+                "write point or comma".to_owned(),
+            )
+        })?),
+        None => options.decimal,
+    };
+    let places = || {
+        let of_quantity = quantities
+            .iter()
+            .flat_map(|(.., times, places)| places.iter().chain(times));
+        of_quantity.copied()
+    };
+    let numbers = csv
+        .rows
+        .iter()
+        .flat_map(|row| places().map(|place| &row[place]));
+    let decimal = decimal_of(&csv, declared, numbers)?;
     let mut runs: Vec<ImportedRun> = Vec::new();
-    let mut remarks = Vec::new();
-    for row in &csv.rows {
+    let (mut remarks, mut empty, mut not_wanted) = (Vec::new(), Vec::new(), 0);
+    for (row, line) in csv.rows.iter().zip(&csv.lines) {
         // also of rows that are not wanted: they say how far the table can be trusted
         for (quantity, _, _, _, places) in &quantities {
             if let Some(column) = &quantity.printed_mean {
                 let mean = columns.place(column.get_ref(), column.span())?;
-                remarks.extend(wrong_mean(&csv, row, places, mean));
+                remarks.extend(wrong_mean(&csv, (row, *line), places, mean, decimal));
             }
         }
+        let Some(first) = row.iter().find(|field| !field.text.is_empty()) else {
+            continue;
+        };
         if !is_wanted(table, &csv, row) {
+            not_wanted += 1;
             continue;
         }
         let mut levels = IndexMap::new();
         for (factor, pattern) in shared.iter().chain(&table.factors) {
             levels.insert(factor.clone(), columns.filled(pattern, table, row)?);
         }
-        let at = row.first().map(|field| field.span.clone());
-        let point = point_of(&levels)
-            .map_err(|(message, hint)| csv.source.error(at, message, Some(hint)))?;
+        let point = point_of(&levels).map_err(|(message, hint)| {
+            csv.source
+                .error(Some(first.span.clone()), message, Some(hint))
+        })?;
         let mut facts = BTreeMap::new();
         for (fact, pattern) in &table.facts {
             facts.insert(fact.clone(), columns.filled(pattern, table, row)?);
@@ -81,6 +124,7 @@ pub(crate) fn runs(
             .map(|(.., places)| places.len())
             .max()
             .unwrap_or(0);
+        let mut has_values = false;
         for repeat in 0..repeats {
             let mut values = Vec::new();
             for (quantity, unit, factor, times, places) in &quantities {
@@ -91,7 +135,7 @@ pub(crate) fn runs(
                     continue;
                 }
                 let times = match times {
-                    Some(place) => number(&csv, &row[*place])?,
+                    Some(place) => number(&csv, &row[*place], decimal, 1.0)?,
                     None => 1.0,
                 };
                 let mut labels = BTreeMap::new();
@@ -100,7 +144,7 @@ pub(crate) fn runs(
                 }
                 values.push(ImportedValue {
                     name: quantity.name.clone(),
-                    value: number(&csv, field)? * factor * times,
+                    value: number(&csv, field, decimal, factor * times)?,
                     unit: *unit,
                     labels,
                 });
@@ -108,6 +152,7 @@ pub(crate) fn runs(
             if values.is_empty() {
                 continue;
             }
+            has_values = true;
             match runs
                 .iter_mut()
                 .find(|run| table.merge_rows && run.point == point)
@@ -120,26 +165,58 @@ pub(crate) fn runs(
                 }),
             }
         }
+        if !has_values {
+            empty.push(*line);
+        }
     }
-    Ok((runs, remarks))
+    let file = &table.file;
+    if not_wanted > 0 {
+        let rows = counted(not_wanted, "row");
+        remarks.push(format!("{file}: {rows} not chosen by `where`"));
+    }
+    let unused = columns.unused(table, shared);
+    if !unused.is_empty() {
+        remarks.push(format!(
+            "{file}: columns that the description does not use: {}",
+            unused.join(", ")
+        ));
+    }
+    Ok(ReadFile {
+        name: None,
+        runs,
+        remarks,
+        left_out: without_value(&empty)
+            .map(|rows| format!("{file}: {rows}"))
+            .into_iter()
+            .collect(),
+    })
 }
 
 /// What is wrong with a printed mean; `None` if it is that of its values, as far as its digits and theirs tell.
-fn wrong_mean(table: &CsvTable, row: &[CsvField], places: &[usize], mean: usize) -> Option<String> {
+fn wrong_mean(
+    table: &CsvTable,
+    (row, line): (&[CsvField], usize),
+    places: &[usize],
+    mean: usize,
+    decimal: Decimal,
+) -> Option<String> {
     let printed = row[mean].text.trim();
-    let decimals = printed.split_once('.').map_or(0, |(_, d)| d.len());
+    // more digits than these no number of 64 bits has
+    let decimals = printed
+        .split_once(['.', ','])
+        .map_or(0, |(_, digits)| digits.len().min(17));
     let values: Vec<f64> = places
         .iter()
-        .filter_map(|place| row[*place].text.trim().parse().ok())
+        .filter_map(|place| decimal.number(row[*place].text.trim()))
         .collect();
     let computed = values.iter().sum::<f64>() / values.len() as f64;
     // the last digit may be rounded or cut
     let tolerance = 1.01 * 10f64.powi(-(i32::try_from(decimals).unwrap_or(0)));
-    let apart = (computed - printed.parse::<f64>().ok()?).abs();
+    let apart = (computed - decimal.number(printed)?).abs();
+    let shown: String = printed.chars().take(20).collect();
     (apart > tolerance).then(|| {
-        let line = table.source.text[..row[mean].span.start].matches('\n').count() + 1;
         format!(
-            "{}, line {line}: the printed mean {printed} is not that of its {} values, {computed:.decimals$}",
+            "{}, line {line}: the printed mean {shown} is not that of its {} values, {computed:.decimals$}",
             table.source.path.display(),
             values.len()
         )
@@ -175,6 +252,37 @@ impl Columns<'_> {
                 suggestion(column, "its columns", names()),
             )
         })
+    }
+
+    /// The columns that nothing in the description names.
+    fn unused(
+        &self,
+        table: &TableDescription,
+        shared: &IndexMap<String, Spanned<String>>,
+    ) -> Vec<String> {
+        let quantities = || table.quantities.iter();
+        let patterns = shared
+            .values()
+            .chain(table.factors.values())
+            .chain(table.facts.values());
+        let patterns = patterns.chain(quantities().flat_map(|quantity| quantity.labels.values()));
+        let patterns: Vec<&str> = patterns.map(|pattern| pattern.get_ref().as_str()).collect();
+        let is_used = |name: &String| {
+            table.only.contains_key(name)
+                || patterns
+                    .iter()
+                    .any(|pattern| pattern.contains(&format!("{{{name}}}")))
+                || quantities().any(|quantity| {
+                    let single = [&quantity.times, &quantity.printed_mean];
+                    quantity.columns.get_ref().contains(name)
+                        || single
+                            .into_iter()
+                            .flatten()
+                            .any(|column| column.get_ref() == name)
+                })
+        };
+        let names = self.csv.head.iter().map(|head| &head.text);
+        names.filter(|name| !is_used(name)).cloned().collect()
     }
 
     /// A pattern with the texts of a row.

@@ -15,6 +15,12 @@ pub(crate) struct TableDescription {
     /// Only rows that have one of these texts in these columns.
     #[serde(default, rename = "where")]
     pub only: BTreeMap<String, Spanned<Vec<String>>>,
+    /// Words that stand for a missing value; `common` is a list of them.
+    #[serde(default)]
+    pub missing: Vec<String>,
+    /// The sign before decimals: `point` or `comma`. By default it is recognised.
+    #[serde(default)]
+    pub decimal: Option<Spanned<String>>,
     /// Other words for the texts of columns, where factors and facts use them.
     #[serde(default)]
     pub words: BTreeMap<String, BTreeMap<String, String>>,

@@ -1,11 +1,23 @@
-//! Comma-separated values (RFC 4180) with the position of every field, for error messages.
+//! Tables of separated values (RFC 4180) with the position of every field, for error messages.
 //!
-//! The parser is that of the crate `csv`. It accepts anything; misplaced quotation marks are refused here.
+//! The parser is that of the crate `csv`. It accepts anything; misplaced quotation marks are refused here. The separator is recognised (comma,
+//! semicolon, tab, or bars as in Markdown), and blanks around fields without quotation marks do not count.
 //! Who writes such a file makes its texts [`inert`].
 
 use csv_core::{ReadFieldResult, ReaderBuilder};
 use cvc_core::source::{Source, SourceError, Span};
-use std::{borrow::Cow, path::Path};
+use std::{borrow::Cow, collections::HashSet, path::Path};
+
+/// Lines that are looked at to recognise the separator.
+const SAMPLED_LINES: usize = 100;
+
+/// Begins a line that is a comment.
+pub const COMMENT: u8 = b'#';
+
+/// Words that tables write where there is no value.
+pub const MISSING_WORDS: [&str; 13] = [
+    "N/A", "n/a", "NA", "na", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "-", "--", "?",
+];
 
 /// A field with its position.
 #[derive(Clone, Debug)]
@@ -34,6 +46,8 @@ pub struct CsvTable {
     pub head: Vec<CsvField>,
     /// Its other lines.
     pub rows: Vec<Vec<CsvField>>,
+    /// The line of the file on which each row begins, from 1.
+    pub lines: Vec<usize>,
 }
 
 impl CsvTable {
@@ -46,17 +60,24 @@ impl CsvTable {
             e.hint = e.hint.map(|h| h.replace("a TOML file", "a CSV file"));
             e
         })?;
-        let mut records = records(&source, None)?
-            .into_iter()
-            .map(|record| record.fields);
-        let Some(head) = records.next() else {
+        Self::parse(source)
+    }
+
+    /// Reads the text of such a file.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub fn parse(source: Source) -> Result<Self, SourceError> {
+        let mut records = records(&source, Some(COMMENT))?.into_iter();
+        let Some(CsvRecord { fields: head, .. }) = records.next() else {
             return Err(source.error(
                 Some(0..0),
                 "the file is empty",
                 "its first line names the columns".to_owned(),
             ));
         };
-        for (i, field) in head.iter().enumerate() {
+        let mut names = HashSet::new();
+        for field in &head {
             if field.text.is_empty() {
                 return Err(source.error(
                     Some(field.span.clone()),
@@ -64,7 +85,7 @@ impl CsvTable {
                     "name it in the first line".to_owned(),
                 ));
             }
-            if head[..i].iter().any(|f| f.text == field.text) {
+            if !names.insert(field.text.as_str()) {
                 let message = format!("duplicate column `{}`", field.text);
                 return Err(source.error(
                     Some(field.span.clone()),
@@ -73,7 +94,9 @@ impl CsvTable {
                 ));
             }
         }
-        let rows: Vec<Vec<CsvField>> = records.collect();
+        let (lines, rows): (Vec<usize>, Vec<Vec<CsvField>>) =
+            records.map(|record| (record.line, record.fields)).unzip();
+        check_head(&source, &head, &rows)?;
         if let Some(row) = rows.iter().find(|row| row.len() != head.len()) {
             let at = row.first().map(|f| f.span.clone());
             let message = format!(
@@ -84,11 +107,134 @@ impl CsvTable {
             return Err(source.error(
                 at,
                 message,
-                "write one field for each column; a field with a comma stands in \"quotes\""
+                "write one field for each column; a field with a comma (also a decimal comma) stands in \"quotes\", or write `;` between columns"
                     .to_owned(),
             ));
         }
-        Ok(Self { source, head, rows })
+        Ok(Self {
+            source,
+            head,
+            rows,
+            lines,
+        })
+    }
+
+    /// Empties the fields that are one of these words: they stand for a value that is missing.
+    pub fn clear_missing<W: AsRef<str>>(&mut self, words: &[W]) {
+        for field in self.rows.iter_mut().flatten() {
+            if words.iter().any(|word| word.as_ref() == field.text) {
+                field.text.clear();
+            }
+        }
+    }
+}
+
+/// Refuses a first line that does not name columns.
+fn check_head(
+    source: &Source,
+    head: &[CsvField],
+    rows: &[Vec<CsvField>],
+) -> Result<(), SourceError> {
+    let at = head.first().map(|field| field.span.clone());
+    if head.iter().all(|field| field.text.parse::<f64>().is_ok()) {
+        return Err(source.error(
+            at,
+            "the first line has numbers, not names of columns",
+            "write a line with the names of the columns first, without a `#` before it".to_owned(),
+        ));
+    }
+    let words = |row: &[CsvField]| match row {
+        [only] => only.text.split_whitespace().count(),
+        _ => 0,
+    };
+    if words(head) > 1 && rows.first().is_some_and(|row| words(row) == words(head)) {
+        return Err(source.error(
+            at,
+            "the columns are separated by blanks",
+            "write commas, semicolons or tabs between them".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// The sign before the decimals of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decimal {
+    /// 12.5
+    Point,
+    /// 12,5
+    Comma,
+}
+
+impl Decimal {
+    /// That of this name: `point` or `comma`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "point" => Some(Self::Point),
+            "comma" => Some(Self::Comma),
+            _ => None,
+        }
+    }
+
+    /// Recognises it in fields with numbers.
+    ///
+    /// # Errors
+    /// With the first field, if it can be read in two ways: `1,234` is 1.234, or 1234 with a separator of thousands.
+    pub fn of<'f>(fields: impl IntoIterator<Item = &'f CsvField>) -> Result<Self, &'f CsvField> {
+        let (mut has_commas, mut unclear) = (false, None);
+        for field in fields {
+            let text = field.text.trim_start_matches(['+', '-']);
+            if text.contains('.') && text.parse::<f64>().is_ok() {
+                return Ok(Self::Point);
+            }
+            let Some((whole, decimals)) = text.split_once(',') else {
+                continue;
+            };
+            if Self::Comma.number(text).is_none() {
+                continue;
+            }
+            if decimals.len() == 3 && (1..=3).contains(&whole.len()) && !whole.starts_with('0') {
+                unclear.get_or_insert(field);
+            } else {
+                has_commas = true;
+            }
+        }
+        match unclear {
+            _ if has_commas => Ok(Self::Comma),
+            Some(field) => Err(field),
+            None => Ok(Self::Point),
+        }
+    }
+
+    /// The same for columns of records.
+    ///
+    /// # Errors
+    /// With the line and the text of that field.
+    pub fn of_rows<I: Iterator<Item = usize>>(
+        rows: &[CsvRecord],
+        places: impl Fn() -> I,
+    ) -> Result<Self, (usize, &str)> {
+        let fields = rows
+            .iter()
+            .flat_map(|row| places().filter_map(|place| row.fields.get(place)));
+        Self::of(fields).map_err(|unclear| {
+            let has = |row: &&CsvRecord| row.fields.iter().any(|field| field.span == unclear.span);
+            let line = rows.iter().find(has).map_or(1, |row| row.line);
+            (line, unclear.text.as_str())
+        })
+    }
+
+    /// The finite number of a text without separators of thousands.
+    #[must_use]
+    pub fn number(self, text: &str) -> Option<f64> {
+        let text = match self {
+            Self::Point => Cow::Borrowed(text),
+            Self::Comma if text.contains('.') => return None,
+            Self::Comma => Cow::Owned(text.replacen(',', ".", 1)),
+        };
+        let number = text.trim().parse::<f64>().ok();
+        number.filter(|number| number.is_finite())
     }
 }
 
@@ -107,13 +253,112 @@ pub fn inert(field: &str) -> Cow<'_, str> {
     }
 }
 
+/// The separator of a table: of those in its first line the one that most lines have as often as the first, else the one that it has most often.
+/// Lines of bars above a ruled line are Markdown, as other tools print it.
+fn separator(text: &str, comment: Option<u8>) -> u8 {
+    let is_comment = |line: &str| comment.is_some() && line.as_bytes().first() == comment.as_ref();
+    let lines = || {
+        let all = text.trim_start_matches('\u{feff}').lines();
+        all.filter(|line| !line.trim().is_empty() && !is_comment(line))
+            .take(SAMPLED_LINES)
+    };
+    if lines()
+        .zip(lines().skip(1))
+        .any(|(names, rule)| is_bars(names) && is_rule(rule))
+    {
+        return b'|';
+    }
+    if let Some([.., named]) = lines().next().and_then(sep_line) {
+        return *named;
+    }
+    let count = |line: &str, separator: u8| {
+        let mut is_quoted = false;
+        line.bytes()
+            .filter(|byte| {
+                is_quoted ^= *byte == b'"';
+                !is_quoted && *byte == separator
+            })
+            .count()
+    };
+    let Some(head) = lines().next() else {
+        return b',';
+    };
+    [b',', b';', b'\t']
+        .into_iter()
+        .filter(|separator| count(head, *separator) > 0)
+        .max_by_key(|separator| {
+            let in_head = count(head, *separator);
+            let even = lines()
+                .filter(|line| count(line, *separator) == in_head)
+                .count();
+            (even, in_head)
+        })
+        .unwrap_or(b',')
+}
+
+/// The bytes of `sep=;`, with which Excel names the separator before the first line.
+fn sep_line(line: &str) -> Option<&[u8; 5]> {
+    let bytes: &[u8; 5] = line.as_bytes().try_into().ok()?;
+    matches!(bytes, [b's', b'e', b'p', b'=', b',' | b';' | b'\t']).then_some(bytes)
+}
+
+fn is_bars(line: &str) -> bool {
+    let line = line.trim();
+    line.len() > 1 && line.starts_with('|') && line.ends_with('|')
+}
+
+fn is_rule(line: &str) -> bool {
+    is_bars(line) && line.contains('-') && line.trim().bytes().all(|b| b"|-:+= ".contains(&b))
+}
+
+/// The records of a table of bars: `| a | b |`. Lines around it are no part of it.
+fn bar_records(text: &str) -> Vec<CsvRecord> {
+    let (mut records, mut start) = (Vec::new(), 0);
+    for (number, line) in text.split('\n').enumerate() {
+        if is_bars(line) && !is_rule(line) {
+            let mut at = start + line.len() - line.trim_start().len() + 1;
+            let inner = line.trim();
+            let fields = inner[1..inner.len() - 1].split('|');
+            records.push(CsvRecord {
+                line: number + 1,
+                fields: fields
+                    .map(|field| {
+                        let span = at..at + field.len();
+                        at = span.end + 1;
+                        trimmed(text, span)
+                    })
+                    .collect(),
+            });
+        }
+        start += line.len() + 1;
+    }
+    records
+}
+
+/// The field of a span without quotation marks.
+fn trimmed(text: &str, span: Span) -> CsvField {
+    let raw = &text[span.clone()];
+    let start = span.start + raw.len() - raw.trim_start().len();
+    CsvField {
+        text: raw.trim().to_owned(),
+        span: start..start + raw.trim().len(),
+    }
+}
+
 /// Splits a text into records. Blank lines are skipped, and so are lines that begin with `comment`.
 ///
 /// # Errors
 /// A quotation mark that is not closed, or text beside a quoted field.
 pub fn records(source: &Source, comment: Option<u8>) -> Result<Vec<CsvRecord>, SourceError> {
     let text = source.text.as_ref();
-    let mut reader = ReaderBuilder::new().comment(comment).build();
+    let separator = separator(text, comment);
+    if separator == b'|' {
+        return Ok(bar_records(text));
+    }
+    let mut reader = ReaderBuilder::new()
+        .delimiter(separator)
+        .comment(comment)
+        .build();
     // no field is longer than the text
     let mut buffer = vec![0; text.len() + 1];
     let mut records = Vec::new();
@@ -151,14 +396,20 @@ pub fn records(source: &Source, comment: Option<u8>) -> Result<Vec<CsvRecord>, S
             ReadFieldResult::OutputFull | ReadFieldResult::End => break,
         };
         check_quotes(source, start..end)?;
-        record.fields.push(CsvField {
-            text: String::from_utf8_lossy(&buffer[..written]).into_owned(),
-            span: start..end,
+        record.fields.push(if text[start..end].starts_with('"') {
+            CsvField {
+                text: String::from_utf8_lossy(&buffer[..written]).into_owned(),
+                span: start..end,
+            }
+        } else {
+            trimmed(text, start..end)
         });
         if record_end {
             let fields = std::mem::take(&mut record.fields);
-            let blank = matches!(&fields[..], [only] if text[only.span.clone()].trim().is_empty());
-            if !blank {
+            // one empty field is a blank line, and the first may name the separator
+            let is_skipped = matches!(&fields[..], [only] if text[only.span.clone()].is_empty())
+                || records.is_empty() && matches!(&fields[..], [sep, _] if sep.text == "sep=");
+            if !is_skipped {
                 records.push(CsvRecord {
                     line: record.line,
                     fields,
@@ -226,7 +477,7 @@ fn check_quotes(source: &Source, span: Span) -> Result<(), SourceError> {
 
 #[cfg(test)]
 mod tests {
-    use super::records;
+    use super::{CsvField, Decimal, records};
     use cvc_core::source::Source;
 
     fn source(text: &str) -> Source {
@@ -291,6 +542,61 @@ mod tests {
             fields("a,b\n1, \"x\""),
             Err("t.csv:2:3: a space before the quotation mark".into())
         );
+    }
+
+    #[test]
+    fn the_separator_is_recognised_and_blanks_around_fields_do_not_count() {
+        let expected = Ok(vec![
+            vec!["a".into(), "b c".into()],
+            vec!["1,5".into(), "x".into()],
+            vec!["2,5".into(), "y, z".into()],
+        ]);
+        for table in [
+            "a;b c\n1,5;x\n2,5;y, z\n",
+            "sep=;\r\na;b c\r\n1,5;x\r\n2,5;y, z\r\n",
+            "\u{feff}a ; b c\n 1,5;x \n2,5 ;\"y, z\"\n",
+            "a\tb c\n1,5\tx\n2,5\t y, z\n",
+            "a, b c\n\"1,5\", x\n\"2,5\",\"y, z\"\n",
+            "result:\n| a   | b c  |\n|-----|------|\n| 1,5 | x    |\n| 2,5 | y, z |\n",
+        ] {
+            assert_eq!(fields(table), expected, "{table}");
+        }
+        // a comma in a name or in each row is none between columns
+        let table = "time, s;n\n1,5;2\n";
+        assert_eq!(
+            fields(table).map(|rows| rows[1].clone()),
+            Ok(vec!["1,5".into(), "2".into()])
+        );
+    }
+
+    #[test]
+    fn the_sign_before_decimals_is_recognised_or_unclear() {
+        let of = |texts: &[&str]| {
+            let fields: Vec<CsvField> = texts
+                .iter()
+                .map(|text| CsvField {
+                    text: (*text).to_owned(),
+                    span: 0..0,
+                })
+                .collect();
+            Decimal::of(&fields).map_err(|field| field.text.clone())
+        };
+        assert_eq!(of(&["12", "x", "", "-1e3"]), Ok(Decimal::Point));
+        assert_eq!(of(&["812,4", "1,234"]), Ok(Decimal::Comma));
+        assert_eq!(of(&["0,123"]), Ok(Decimal::Comma));
+        assert_eq!(of(&["1234,567"]), Ok(Decimal::Comma));
+        assert_eq!(of(&["1,234", "1.5"]), Ok(Decimal::Point));
+        assert_eq!(of(&["12", "-1,234"]), Err("-1,234".into()));
+        for (decimal, text, number) in [
+            (Decimal::Comma, "-812,4", Some(-812.4)),
+            (Decimal::Comma, "1,5e3", Some(1500.0)),
+            (Decimal::Comma, "1.234,5", None),
+            (Decimal::Comma, "1,2,3", None),
+            (Decimal::Point, "1,234", None),
+            (Decimal::Point, "inf", None),
+        ] {
+            assert_eq!(decimal.number(text), number, "{text}");
+        }
     }
 
     #[test]

@@ -7,11 +7,33 @@ use crate::{
     output::{note, tell},
     text::shown,
 };
-use cvc_core::units::counted;
-use cvc_import::{ImportError, read, write_campaign};
+use cvc_core::{record::names, units::counted};
+use cvc_import::{Decimal, ImportError, ImportedRun, ReadOptions, read, write_campaign};
 
 pub fn import(args: &ImportArgs) -> Result<ExitStatus, Failure> {
-    let file = read(&args.file).map_err(failure)?;
+    let options = ReadOptions {
+        missing: args.missing.clone(),
+        decimal: args.decimal.as_deref().and_then(Decimal::named),
+        factors: args.factors.clone(),
+    };
+    let file = read(&args.file, &options).map_err(failure)?;
+    for remark in &file.remarks {
+        note(remark);
+    }
+    if !file.left_out.is_empty() && !args.skip {
+        return Err(Failure::Other {
+            status: ExitStatus::RowsLeftOut,
+            message: format!(
+                "{} would lose rows: {}",
+                args.file,
+                file.left_out.join("; ")
+            ),
+            hint: Some("correct them, or leave them out: --skip".into()),
+        });
+    }
+    for rows in &file.left_out {
+        note(format_args!("left out: {rows}"));
+    }
     let name = args
         .name
         .clone()
@@ -26,8 +48,10 @@ pub fn import(args: &ImportArgs) -> Result<ExitStatus, Failure> {
         args.replace,
     )
     .map_err(failure)?;
-    for remark in &file.remarks {
-        note(remark);
+    let has_wall_time =
+        |run: &ImportedRun| run.values.iter().any(|value| value.name == names::WALL_S);
+    if !file.runs.iter().any(has_wall_time) {
+        note("no run has a wall time (`wall_s`), which `cvc advise` needs");
     }
     tell(format_args!(
         "{}: {} of {}",

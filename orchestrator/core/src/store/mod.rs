@@ -22,4 +22,4 @@ pub use line_file::LineFile;
 pub use lock::{CampaignLock, SILENCE};
 pub use manifest::{MANIFEST, ManifestProblem, check_manifest, write_manifest};
 pub use outcome_file::{OUTCOME, OutcomeFile, read_outcome, remove_torn, sealed_outcome};
-pub use temporary::{own_prefix, remove_abandoned, remove_half_written};
+pub use temporary::{exchange, own_prefix, remove_abandoned, remove_half_written};

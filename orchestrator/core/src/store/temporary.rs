@@ -1,9 +1,10 @@
 //! Temporary files in a campaign's directory. Who is killed or loses its power while it writes one leaves it there, for the next to remove.
 
-use super::error::StoreError;
+use super::{atomic_file::remove_all, error::StoreError};
 use camino::Utf8Path;
 use cvc_os::host_name;
 use cvc_os::proc::ProcessId;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::{fs, io};
 
 /// What the names of those begin with that this process makes for `name`, where others may make one at the same time.
@@ -41,9 +42,19 @@ pub fn remove_abandoned(directory: &Utf8Path, name: &str) {
             })
         });
         if maker.is_some_and(|maker| !maker.is_alive()) {
-            let _ = fs::remove_file(entry.path());
+            let _ = remove_all(entry.path());
         }
     }
+}
+
+/// Exchanges the names of two paths in one step: whoever looks finds one or the other. Network file systems may not be able to.
+///
+/// # Errors
+/// When one is not there, or the file system cannot do it.
+pub fn exchange(one: &Utf8Path, other: &Utf8Path) -> io::Result<()> {
+    // `nix` has it for the GNU C library alone
+    let (one, other) = (one.as_std_path(), other.as_std_path());
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
 }
 
 /// Removes what interrupted atomic writes of a file left. Nobody else may be writing it: the caller holds a lock.

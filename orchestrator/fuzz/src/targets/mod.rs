@@ -5,6 +5,7 @@ pub(crate) mod darshan;
 pub(crate) mod deltas;
 pub(crate) mod files;
 pub(crate) mod images;
+pub(crate) mod imports;
 pub(crate) mod install;
 pub(crate) mod inventories;
 pub(crate) mod nodes;

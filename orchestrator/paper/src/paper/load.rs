@@ -131,6 +131,14 @@ fn check(source: &Source, table: &DeTable<'_>, raw: &RawPaper, folder: &Path) ->
                 "rename one".into(),
             );
         }
+        if !definition.file.ends_with(".csv") {
+            // messages show what is in it, and somebody else may have written the paper
+            fail(
+                &["tables".into(), t.into(), "file".into()],
+                format!("`{}` is not the name of a table", definition.file),
+                "a table ends in .csv".into(),
+            );
+        }
         for (c, column) in definition.columns.iter().enumerate() {
             let way = |key: &'static str| {
                 [

@@ -48,9 +48,8 @@ pub fn parse_pairs(path: &Utf8Path, text: &str) -> Result<Vec<ChangedPair>, Pred
         wrong(line, e.message, &e.hint.unwrap_or_default())
     })?;
     let needs = "a table of pairs has the columns from,to,distance_s,changed_bytes,bytes";
-    let mut records = records.into_iter();
-    let header = records
-        .next()
+    let (header, records) = records
+        .split_first()
         .ok_or_else(|| wrong(1, "the table is empty".into(), needs))?;
     let mut places = [0; COLUMNS.len()];
     for (place, name) in places.iter_mut().zip(COLUMNS) {
@@ -66,6 +65,14 @@ pub fn parse_pairs(path: &Utf8Path, text: &str) -> Result<Vec<ChangedPair>, Pred
                 )
             })?;
     }
+    let decimal =
+        csv::Decimal::of_rows(records, || places.into_iter()).map_err(|(line, text)| {
+            wrong(
+                line,
+                format!("`{text}` may be a thousand or a fraction"),
+                "write numbers with a decimal point, without separators of thousands",
+            )
+        })?;
     let (mut pairs, mut seen) = (Vec::new(), BTreeSet::new());
     for record in records {
         let line = record.line;
@@ -92,7 +99,7 @@ pub fn parse_pairs(path: &Utf8Path, text: &str) -> Result<Vec<ChangedPair>, Pred
             })
         };
         let amount = |column: usize, is_positive: bool| {
-            let value = text(column).parse::<f64>().ok();
+            let value = decimal.number(text(column));
             value
                 .filter(|v| v.is_finite() && (*v > 0.0 || !is_positive && *v == 0.0))
                 .ok_or_else(|| {

@@ -92,16 +92,7 @@ pub fn parse(path: &Utf8Path, text: &str) -> Result<Vec<Observation>, PredictErr
         let line = e.position().map_or(1, |(line, _)| line);
         wrong(path, line, e.message, e.hint.unwrap_or_default())
     })?;
-    let mut rows = records.into_iter().map(|r| {
-        (
-            r.line,
-            r.fields
-                .into_iter()
-                .map(|f| f.text.trim().to_owned())
-                .collect(),
-        )
-    });
-    let (line, names): (usize, Vec<String>) = rows.next().ok_or_else(|| {
+    let (head, rows) = records.split_first().ok_or_else(|| {
         wrong(
             path,
             1,
@@ -109,14 +100,32 @@ pub fn parse(path: &Utf8Path, text: &str) -> Result<Vec<Observation>, PredictErr
             "write a line with the names of the columns first",
         )
     })?;
-    let columns = Columns::of(path, line, &names)?;
+    let texts = |record: &csv::CsvRecord| -> Vec<String> {
+        let trimmed = record
+            .fields
+            .iter()
+            .map(|field| field.text.trim().to_owned());
+        trimmed.collect()
+    };
+    let columns = Columns::of(path, head.line, &texts(head))?;
+    let amounts = || columns.quantities.iter().map(|(_, place)| *place);
+    let decimal = csv::Decimal::of_rows(rows, amounts).map_err(|(line, text)| {
+        wrong(
+            path,
+            line,
+            format!("`{text}` may be a thousand or a fraction"),
+            "write numbers with a decimal point, without separators of thousands",
+        )
+    })?;
     let observations: Vec<Observation> = rows
-        .map(|(line, fields)| {
+        .iter()
+        .map(|record| {
             TableRow {
                 path,
-                line,
+                line: record.line,
                 columns: &columns,
-                fields,
+                decimal,
+                fields: texts(record),
             }
             .observation()
         })
@@ -124,7 +133,7 @@ pub fn parse(path: &Utf8Path, text: &str) -> Result<Vec<Observation>, PredictErr
     if observations.is_empty() {
         return Err(wrong(
             path,
-            line,
+            head.line,
             "the table has no rows",
             "write one line for each setting that was observed",
         ));
@@ -160,23 +169,6 @@ impl Columns {
             factors: BTreeMap::new(),
             quantities: Vec::new(),
         };
-        if let ([only], Some(mark)) = (
-            names,
-            [';', '\t']
-                .into_iter()
-                .find(|m| names.iter().any(|n| n.contains(*m))),
-        ) {
-            let sign = if mark == ';' { "semicolons" } else { "tabs" };
-            let count = only.split(mark).count();
-            return Err(wrong(
-                path,
-                line,
-                format!(
-                    "columns must be separated by commas, but {count} names here are separated by {sign}"
-                ),
-                "write commas between the columns, and points in numbers",
-            ));
-        }
         for (place, name) in names.iter().enumerate() {
             if names[..place].contains(name) {
                 return Err(wrong(
@@ -235,6 +227,7 @@ struct TableRow<'a> {
     path: &'a Utf8Path,
     line: usize,
     columns: &'a Columns,
+    decimal: csv::Decimal,
     fields: Vec<String>,
 }
 
@@ -421,10 +414,11 @@ impl TableRow<'_> {
 
     fn amount(&self, quantity: Quantity, text: &str) -> Result<f64, PredictError> {
         let name = quantity.name();
-        let value: f64 = text.parse().map_err(|_| {
+        let parsed = text.parse().ok().or_else(|| self.decimal.number(text));
+        let value: f64 = parsed.ok_or_else(|| {
             self.wrong(
                 format!("column `{name}`: `{text}` is not a number"),
-                "write digits with a decimal point, without a unit",
+                "write digits with a decimal point, without a unit, or leave the field empty if it was not observed",
             )
         })?;
         if !value.is_finite() {
@@ -490,6 +484,15 @@ mod tests {
     }
 
     #[test]
+    fn a_table_of_another_country_is_read_too() {
+        let table =
+            "# export\napp;class; mapping;mpi\t;dtapp_mib;lb_mib\nnpb-bt;A;1Nx4P;openmpi;1,5;12\n";
+        let read = parse(Utf8Path::new("runs.csv"), table).expect("observations");
+        assert_eq!(read[0].value(Quantity::Dtapp), Some(1.5));
+        assert_eq!(read[0].value(Quantity::Lb), Some(12.0));
+    }
+
+    #[test]
     fn each_wrong_table_is_refused_with_place_and_hint() {
         let good = "app,class,mapping,mpi,dtapp_mib\n";
         let tables = [
@@ -526,8 +529,8 @@ mod tests {
             ("library", format!("{good}npb-bt,A,1Nx4P,intel,1\n")),
             ("too few fields", format!("{good}npb-bt,A,1Nx4P,openmpi\n")),
             (
-                "semicolons",
-                "app;class;mapping;mpi;dtapp_mib\nnpb-bt;A;1Nx4P;openmpi;1,5\n".into(),
+                "thousand",
+                "app;class;mapping;mpi;dtapp_mib\nnpb-bt;A;1Nx4P;openmpi;1,234\n".into(),
             ),
             ("zero", format!("{good}npb-bt,A,1Nx4P,openmpi,0\n")),
             ("open quote", format!("{good}\"npb-bt,A,1Nx4P,openmpi,1\n")),

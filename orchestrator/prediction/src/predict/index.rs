@@ -206,7 +206,7 @@ fn setting(
     Ok(RunSetting {
         mpi: mpi.ok_or_else(|| PredictError::Model {
             message: format!("unknown kind of the MPI library `{}` in {origin}", point.mpi),
-            hint: "its runs have no fact `mpi`; give the library a name with mpich-ch3, mpich or openmpi in it".into(),
+            hint: "its runs have no fact `mpi`; give the library a name with mpich-ch3, mpich or openmpi in it: in an imported table, add a column `mpi`".into(),
         })?,
         app: point.app,
         class: point.class,

@@ -164,6 +164,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-engine",
             "cvc-agent",
             "cvc-sites",
+            "cvc-import",
             "cvc-index",
             "cvc-prediction",
             "cvc-delta",
