@@ -997,6 +997,9 @@ pub struct DeltaChoiceArgs {
         conflicts_with_all = ["at", "train", "exclude", "judge", "next", "overhead", "mtbf_node", "detail"]
     )]
     pub delta: Option<Vec<Utf8PathBuf>>,
+    /// Time between the checkpoints that are given, as in 60s [default: that of DMTCP's restart scripts with them; of other files, their own times]
+    #[arg(long, value_name = "TIME", value_parser = seconds, requires = "delta", allow_hyphen_values = true)]
+    pub every: Option<f64>,
     /// Point of the campaign, where several have series
     #[arg(long, value_name = "ID", requires_all = ["delta", "from"])]
     pub point: Option<String>,

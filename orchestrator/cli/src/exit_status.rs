@@ -36,7 +36,7 @@ pub enum ExitStatus {
     Differs = 13,
     /// A comparison could not tell, and `--gate` asked it to.
     CannotTell = 14,
-    /// A plan needs more time, memory, space or money than there is.
+    /// A plan needs more time, memory, space or money than there is, or a program that computes for longer.
     NotEnough = 15,
     /// An import would leave out rows.
     RowsLeftOut = 16,

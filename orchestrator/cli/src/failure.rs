@@ -162,6 +162,7 @@ fn of_delta(kind: &DeltaErrorKind) -> ExitStatus {
         | DeltaErrorKind::Threshold(_)
         | DeltaErrorKind::ChainLength(_)
         | DeltaErrorKind::OtherRun { .. }
+        | DeltaErrorKind::NoCommonProcess { .. }
         | DeltaErrorKind::NoState { .. }
         | DeltaErrorKind::NoBlock(_)
         | DeltaErrorKind::NoFile { .. }

@@ -4,7 +4,7 @@ use crate::{
     content::Content,
     error::DeltaError,
     layout::{Addressing, BlockSize},
-    signature::{Signature, sign_all},
+    signature::{Signature, SignedFile, sign_all},
     source::Source,
 };
 use cvc_image::{Image, Part};
@@ -149,9 +149,38 @@ pub fn sign_with_parts(
     progress: &dyn Fn(u64),
 ) -> Result<(Signature, Parts), DeltaError> {
     let signed = sign_all(source, Addressing::Address, block, progress)?;
-    let images = source.files.iter().zip(signed.files);
-    let images = images.filter_map(|(file, signed)| Some((file.name.clone(), signed.image?)));
-    Ok((signed.signature, Parts(images.collect())))
+    Ok((signed.signature, Parts::of(source, signed.files)))
+}
+
+impl Parts {
+    /// Those of files that were read, in the order of the source.
+    pub(crate) fn of(source: &Source, files: Vec<SignedFile>) -> Self {
+        let images = source.files.iter().zip(files);
+        let images = images.filter_map(|(file, signed)| Some((file.name.clone(), signed.image?)));
+        Self(images.collect())
+    }
+
+    /// Whether there is any image.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Bytes of all blocks of a state by the part that they are of.
+    #[must_use]
+    pub fn bytes(&self, state: &Signature) -> Vec<(Part, u64)> {
+        let mut bytes = [0; Part::ALL.len()];
+        for (name, image) in &self.0 {
+            let blocks = state.images.get(name).map(|own| own.each(state.block));
+            for (block, _) in blocks.into_iter().flatten() {
+                bytes[part(image, block.address) as usize] += u64::from(block.bytes);
+            }
+        }
+        let all = Part::ALL
+            .into_iter()
+            .map(|part| (part, bytes[part as usize]));
+        all.collect()
+    }
 }
 
 /// Bytes of blocks of `new` that `old` does not have at the same place, by the part that they are of; parts without any are left out, and files

@@ -68,6 +68,12 @@ pub enum DeltaErrorKind {
         /// Unique pids that the series has.
         known: String,
     },
+    /// A state that is compared with one of another run.
+    #[error("no process of it is in {older}: they are checkpoints of two runs, or of two programs")]
+    NoCommonProcess {
+        /// The state before.
+        older: PathBuf,
+    },
     /// Neither a state file nor anything else of a series.
     #[error("not a file of cvc delta: {0}")]
     NotOurs(&'static str),
@@ -188,6 +194,9 @@ impl DeltaError {
             }
             DeltaErrorKind::OtherRun { .. } => {
                 "begin a new series for it: a delta pays only between checkpoints of the same processes"
+            }
+            DeltaErrorKind::NoCommonProcess { .. } => {
+                "give checkpoints of one run: between others nothing changes, everything differs"
             }
             DeltaErrorKind::Newer { .. } => "use a newer cvc",
             DeltaErrorKind::Damaged { .. } => {

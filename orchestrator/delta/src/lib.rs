@@ -20,11 +20,13 @@ mod make;
 mod matrix;
 mod method;
 mod new_dir;
+mod partner;
 mod restore;
 mod same;
 mod series;
 mod signature;
 mod source;
+mod taken;
 mod whole;
 
 pub use codec::{Codec, Transform};
@@ -40,3 +42,4 @@ pub use same::require_same;
 pub use series::{KeptHashes, Series, SeriesOptions, StateRecord, Verified};
 pub use signature::{ImageSignature, Signature, changed_bytes, sign};
 pub use source::{Source, SourceFile};
+pub use taken::TimeSource;

@@ -7,6 +7,7 @@ use crate::{
     file::{BaseRef, ImageEntry, Reference, StateWriter, Summary, Written},
     hash::Hash,
     layout::{Block, Layout},
+    partner::Partners,
     restore::Chain,
     signature::{self, ImageSignature, Signature, Signed},
     source::{Source, SourceFile},
@@ -54,15 +55,18 @@ pub fn make(
         Some(against) if settings.once => find_elsewhere(source, signed, against.signature),
         _ => HashMap::new(),
     };
+    let partners = against
+        .as_ref()
+        .map(|against| Partners::new(&signed.signature, against.signature));
     for (file, read) in source.files.iter().zip(&signed.files) {
         let own = &signed.signature.images[&file.name];
-        let old = against
-            .as_ref()
-            .and_then(|a| a.signature.images.get(&file.name));
+        let partner = partners.as_ref().and_then(|p| Some((p, p.of(&file.name)?)));
+        let other = partner.filter(|(_, (name, _))| *name != file.name);
         let mut maker = Maker {
             file,
             own,
-            old,
+            old: partner.map(|(_, (_, old))| old),
+            renamed: other.map(|(partners, (name, _))| partners.first_block(name)),
             settings,
             elsewhere: &elsewhere,
             references: Vec::with_capacity(own.blocks()),
@@ -148,6 +152,8 @@ struct Maker<'a> {
     file: &'a SourceFile,
     own: &'a ImageSignature,
     old: Option<&'a ImageSignature>,
+    /// Where the file has another name in the base: the number of its first block among all blocks of the base.
+    renamed: Option<u64>,
     settings: Settings,
     /// Where the base has contents of blocks that changed.
     elsewhere: &'a HashMap<Hash, u64>,
@@ -168,9 +174,12 @@ impl Maker<'_> {
         let blocks = read.layout.extents.iter().flat_map(|e| e.cut(size));
         let mut old = self.old.map(|old| old.finder(size));
         for (number, (block, hash)) in blocks.zip(self.own.hashes()).enumerate() {
-            let known = old.as_mut().and_then(|old| old.find(&block));
-            if known == Some(*hash) {
-                self.references.push(Reference::Base);
+            let known = old.as_mut().and_then(|old| old.find_numbered(&block));
+            if let Some((place, known)) = known
+                && known == *hash
+                && let Some(reference) = self.unchanged(place, known == zero)
+            {
+                self.references.push(reference);
                 continue;
             }
             self.changed_bytes += u64::from(block.bytes);
@@ -187,6 +196,20 @@ impl Maker<'_> {
                 self.wanted.push((block, number));
             }
         }
+    }
+
+    /// Refers to a block that did not change, by its number in its file. Restores find a file of the base by its name: blocks of one that has another
+    /// name are those of another place.
+    fn unchanged(&mut self, place: u64, is_zero: bool) -> Option<Reference> {
+        let Some(first) = self.renamed else {
+            return Some(Reference::Base);
+        };
+        if is_zero {
+            return Some(Reference::Zero);
+        }
+        let n = u32::try_from(self.moved.len()).ok()?;
+        self.moved.push(first + place);
+        Some(Reference::Moved(n))
     }
 
     /// Stores it.
@@ -220,7 +243,8 @@ impl Maker<'_> {
             return Err(DeltaError::new(&self.file.path, DeltaErrorKind::Changed));
         }
         let name = &self.file.name;
-        let (old, references) = (self.old, &mut self.references);
+        let old = self.old.filter(|_| self.renamed.is_none());
+        let references = &mut self.references;
         let mut buffer = Vec::new();
         content.blocks(&self.file.path, size, &blocks, |block, bytes| {
             let number = numbers.next().expect("one for each block");

@@ -1,23 +1,61 @@
 //! What changed between any two states of a run, and what each method would store of them.
 
 use crate::{
-    error::DeltaError,
+    diff::Parts,
+    error::{DeltaError, DeltaErrorKind},
     layout::{Addressing, BlockSize},
     method::{Base, Method, Threshold, Volumes},
-    signature::{changed_bytes, sign},
+    signature::{Signature, Signed, changed_bytes, sign_all},
     source::Source,
+    taken::{self, TimeSource},
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The states of a run, and what differs between any two of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
-    /// When each was taken, seconds since 1970: the youngest time of its files.
+    /// When each was taken, seconds.
     pub taken_s: Vec<f64>,
+    /// Where these times are from.
+    pub times: TimeSource,
     /// Bytes of each.
     pub bytes: Vec<u64>,
     /// `changed[newer][older]`: bytes of blocks of the newer state that the older one does not have at the same place.
     changed: Vec<Vec<u64>>,
+}
+
+/// The processes of states that were read one after another.
+#[derive(Debug, Default)]
+struct Processes {
+    last: Vec<String>,
+    path: PathBuf,
+}
+
+impl Processes {
+    /// Takes those of the next state.
+    ///
+    /// # Errors
+    /// Where none of them is in the state before: they are checkpoints of two runs.
+    fn add(
+        &mut self,
+        state: &Source,
+        processes: impl Iterator<Item = String>,
+    ) -> Result<(), DeltaError> {
+        let found: Vec<String> = processes.collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        if !self.last.is_empty() && !found.iter().any(|f| self.last.contains(f)) {
+            return Err(DeltaError::new(
+                &state.path,
+                DeltaErrorKind::NoCommonProcess {
+                    older: self.path.clone(),
+                },
+            ));
+        }
+        (self.last, self.path) = (found, state.path.clone());
+        Ok(())
+    }
 }
 
 /// What a method stores of a state.
@@ -38,23 +76,38 @@ impl Matrix {
     /// with pages. `progress` is told bytes that were read.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// What cannot be read; states of two runs.
     pub fn read(
         states: &[impl AsRef<Path>],
         addressing: Addressing,
         block: BlockSize,
         progress: &dyn Fn(u64),
     ) -> Result<Self, DeltaError> {
-        let mut signatures = Vec::new();
-        let mut matrix = Self {
-            taken_s: Vec::new(),
-            bytes: Vec::new(),
-            changed: Vec::new(),
-        };
+        Self::read_each(states, addressing, block, progress, &mut |_, _, _| ())
+    }
+
+    /// As [`Self::read`]. `each` gets each state with its parts and all states before it.
+    ///
+    /// # Errors
+    /// What cannot be read; states of two runs.
+    pub fn read_each(
+        states: &[impl AsRef<Path>],
+        addressing: Addressing,
+        block: BlockSize,
+        progress: &dyn Fn(u64),
+        each: &mut dyn FnMut(&Signature, &Parts, &[Signature]),
+    ) -> Result<Self, DeltaError> {
+        let mut signatures: Vec<Signature> = Vec::new();
+        let mut processes = Processes::default();
+        let mut matrix = Self::new(Vec::new(), Vec::new(), Vec::new());
+        let (mut files_s, mut scripts_s) = (Vec::new(), Vec::new());
         for state in states {
             let source = Source::list(state.as_ref())?;
-            let signature = sign(&source, addressing, block, progress)?;
-            matrix.taken_s.push(source.taken_s);
+            let Signed { signature, files } = sign_all(&source, addressing, block, progress)?;
+            processes.add(&source, files.iter().filter_map(|f| f.unique_pid.clone()))?;
+            each(&signature, &Parts::of(&source, files), &signatures);
+            files_s.push(source.taken_s);
+            scripts_s.push(taken::script_s(&source));
             matrix.bytes.push(signature.bytes());
             matrix.changed.push(
                 signatures
@@ -64,6 +117,7 @@ impl Matrix {
             );
             signatures.push(signature);
         }
+        (matrix.taken_s, matrix.times) = taken::times(&files_s, &scripts_s);
         Ok(matrix)
     }
 
@@ -81,6 +135,7 @@ impl Matrix {
         );
         Self {
             taken_s,
+            times: TimeSource::Given,
             bytes,
             changed,
         }

@@ -7,6 +7,7 @@ use crate::{
     frame,
     hash::{Hash, hash_all},
     layout::{Addressing, Block, BlockSize, Extent, Finder, Layout, Numbers},
+    partner::Partners,
     source::Source,
 };
 use cvc_image::Image;
@@ -91,8 +92,14 @@ pub(crate) struct HashFinder<'a> {
 impl HashFinder<'_> {
     /// The hash of the block with this address and length, if there is one.
     pub fn find(&mut self, block: &Block) -> Option<Hash> {
+        self.find_numbered(block).map(|(_, hash)| hash)
+    }
+
+    /// The same, with the number of the block in its file.
+    pub fn find_numbered(&mut self, block: &Block) -> Option<(u64, Hash)> {
         let number = self.finder.find(block)?;
-        self.hashes.get(usize::try_from(number).ok()?).copied()
+        let hash = self.hashes.get(usize::try_from(number).ok()?)?;
+        Some((number, *hash))
     }
 }
 
@@ -220,13 +227,14 @@ fn digest_of_state<'a>(
     Hash::from(hasher.finalize()).to_string()
 }
 
-/// Bytes of blocks of `new` that `old` does not have at the same place.
+/// Bytes of blocks of `new` that `old` does not have at the same place of the same file: the one rule by which changes are counted, stored and compared.
 #[must_use]
 pub fn changed_bytes(new: &Signature, old: &Signature) -> u64 {
+    let partners = Partners::new(new, old);
     new.images
         .iter()
         .map(|(name, image)| {
-            let mut old = old.images.get(name).map(|old| old.finder(new.block));
+            let mut old = partners.of(name).map(|(_, old)| old.finder(new.block));
             image
                 .each(new.block)
                 .filter(|(block, hash)| {

@@ -29,7 +29,7 @@ pub use flat::{FlatColumn, FlatTable, FlatType};
 pub use measurements::{
     ImageRecord, ImageSize, IndexedAttempt, IndexedLease, LabelledRecord, PointSummary,
     RecordSource, RunValue, SeriesChange, SeriesState, SeriesStored, SeriesVolume,
-    SeriesZoneVolume,
+    SeriesZoneVolume, ZoneSize,
 };
 pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
 pub use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};

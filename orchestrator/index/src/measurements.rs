@@ -171,6 +171,15 @@ row! {
 }
 
 row! {
+    /// What all images of a checkpoint have of a zone of memory, by the rules of owners: the most of the checkpoints of a run.
+    pub struct ZoneSize {
+        run: String,
+        zone: String,
+        bytes: f64,
+    }
+}
+
+row! {
     /// What a run cost.
     pub struct RunCost {
         site: String,
@@ -480,6 +489,17 @@ impl Index {
                    AND json_extract(c.labels, '$.since') IS NOT NULL AND c.ckpt IS NOT NULL
              ORDER BY r.id, CAST(c.ckpt AS INTEGER), 3, c.zone",
             [names::SERIES_CHANGED_BYTES, names::SERIES_ZONE_CHANGED_BYTES],
+        )
+    }
+
+    /// How large zones are, by run.
+    pub fn zone_sizes(&self) -> Result<Vec<ZoneSize>, AnalysisError> {
+        self.read(
+            "SELECT run, zone, max(bytes) AS bytes
+             FROM (SELECT run, zone, ckpt, sum(value) AS bytes FROM records
+                   WHERE name = ? AND rule = 'owner' AND zone IS NOT NULL AND value IS NOT NULL GROUP BY run, zone, ckpt)
+             GROUP BY run, zone",
+            [names::ZONE_BYTES],
         )
     }
 

@@ -95,6 +95,12 @@ pub fn daly_s(ckpt_s: f64, mtbf_s: f64) -> Result<f64, FitError> {
     Ok(young * (1.0 + part.sqrt() / 3.0 + part / 9.0) - ckpt_s)
 }
 
+/// Returns the share by which checkpoints lengthen a program: t/τ, for t = `ckpt_s` of one and τ = `interval_s` of the program between two. It is
+/// that of [`expected_s`] without failures. A limit on the overhead, the time and the cost of a job all have to use the same interval.
+pub fn overhead(ckpt_s: f64, interval_s: f64) -> f64 {
+    ckpt_s / interval_s
+}
+
 /// Returns the expected seconds of a run with failures: M·(e^((τ + t)/M) − 1)·T/τ for τ = `interval_s` of the program between two
 /// checkpoints, T = `app_s`, t = `ckpt_s` and M = `mtbf_s`, with random failures and restarts that take no time. Infinite if the result
 /// overflows. Source: J. T. Daly, as above.
@@ -174,7 +180,7 @@ pub fn with_failures(
 
 #[cfg(test)]
 mod tests {
-    use super::{daly_s, expected_s, published, whole_budget, with_failures, young_s};
+    use super::{daly_s, expected_s, overhead, published, whole_budget, with_failures, young_s};
     use rand_chacha::{
         ChaCha8Rng,
         rand_core::{Rng, SeedableRng},
@@ -230,6 +236,7 @@ mod tests {
     fn rare_failures_cost_little_and_frequent_ones_everything() {
         let rare = expected_s(600.0, 2.0, 100.0, 1e9).expect("s");
         assert!((rare - 612.0).abs() < 1e-3, "{rare}");
+        assert!((rare / 600.0 - 1.0 - overhead(2.0, 100.0)).abs() < 1e-5);
         // half a second of checkpoint and interval for each second between failures: e^0.5 − 1 = 0.6487 s for 0.4 s of the program
         assert!(
             (expected_s(10.0, 0.1, 0.4, 1.0).expect("s") - 10.0 * 0.648_721_27 / 0.4).abs() < 1e-6

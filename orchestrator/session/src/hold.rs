@@ -182,7 +182,8 @@ impl Session {
                 "another campaign measures on this machine now: times of both may suffer, and their reports flag the runs".to_owned();
             observer.on(&Progress::Site { what });
         }
-        if let Some(what) = estimates.too_long(spec.run.timeout_s) {
+        let times = estimates.too_long(spec.run.timeout_s);
+        for what in times.into_iter().chain(estimates.too_short()) {
             observer.on(&Progress::Site { what });
         }
         for shortage in shortages {

@@ -16,7 +16,7 @@ use cvc_core::{
 use cvc_model::{
     Estimate,
     pareto::{Bounded, Standing},
-    schedule::{daly_s, expected_s},
+    schedule::{daly_s, expected_s, overhead},
     stats::{mean, pooled_ratio},
 };
 use cvc_prediction::predict::UnmeasuredPoint;
@@ -52,9 +52,12 @@ pub struct Candidate {
     pub cost_usd: Option<Bounded>,
     /// What a checkpoint stores, bytes: 0 without checkpoints.
     pub storage_bytes: Option<Bounded>,
-    /// Seconds between two checkpoints that cost least, for the given failures.
+    /// Seconds that the program computes between two checkpoints: the interval that costs least, for the given failures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<f64>,
+    /// Share by which the job's checkpoints lengthen it, as they are in its time and cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overhead: Option<Bounded>,
     /// Whether it keeps what is asked for.
     pub kept: Kept,
     /// What it does not keep, or perhaps not, in words.
@@ -253,39 +256,33 @@ impl<'p> Known<'p> {
 
     fn candidate(self, label: String, wishes: &Wishes) -> Candidate {
         let checkpoints = !matches!(self.row.factor("checkpointer"), "none" | "");
-        let ckpt = self.ckpt;
         let mut check = Check::default();
         if self.walls_s.is_empty() {
             check
                 .remarks
-                .push("predicted: nobody has measured it; with one checkpoint".to_owned());
+                .push("predicted: not measured yet; with one checkpoint".to_owned());
         }
-        let (time_s, interval_s) = self.time(checkpoints, ckpt, wishes).unwrap_or_else(|| {
-            check.broken(
-                "with failures it cannot be judged: no time of a checkpoint was measured"
-                    .to_owned(),
-            );
-            (self.wall.map(|s| s * wishes.times), None)
-        });
+        let job = self.job(checkpoints, wishes, &mut check);
         let run_usd = self.run_usd(wishes);
         // dollars are proportional to time
         let per_second = run_usd.map(|usd| usd / self.wall.value);
-        let cost_usd = per_second.map(|usd| time_s.map(|s| s * usd));
+        let cost_usd = per_second.map(|usd| job.time_s.map(|s| s * usd));
         let storage_bytes = if checkpoints {
             self.stored
         } else {
             Some(Bounded::exact(0.0))
         };
-        self.check(&mut check, checkpoints, ckpt, time_s, cost_usd, wishes);
+        self.check(&mut check, checkpoints, &job, cost_usd, wishes);
         Candidate {
             label,
             checkpoints,
             runs: self.walls_s.len(),
             predicted: self.walls_s.is_empty(),
-            time_s,
+            time_s: job.time_s,
             cost_usd,
             storage_bytes,
-            interval_s,
+            interval_s: job.interval_s,
+            overhead: job.overhead,
             kept: check.kept,
             remarks: check.remarks,
             standing: None,
@@ -295,48 +292,105 @@ impl<'p> Known<'p> {
         }
     }
 
-    /// The time of the job, and the interval of its checkpoints. With failures: Daly's expectation at the interval that costs least; a job
-    /// without checkpoints starts anew after each failure. `None` with failures, if nobody knows how long a checkpoint takes.
-    fn time(
-        &self,
-        checkpoints: bool,
-        ckpt: Option<Bounded>,
-        wishes: &Wishes,
-    ) -> Option<(Bounded, Option<f64>)> {
-        let plain = self.wall.map(|s| s * wishes.times);
-        let Some(mtbf_s) = wishes.mtbf_s else {
-            return Some((plain, None));
-        };
-        if !checkpoints {
-            return Some((plain.map(|s| mtbf_s * (s / mtbf_s).exp_m1()), None));
-        }
-        let ckpt = ckpt.filter(|ckpt| ckpt.value > 0.0)?;
-        // what the program computes, without the checkpoints that the measured runs took
-        let computes = self
-            .wall_without
-            .unwrap_or(Bounded {
+    /// What the program computes in a run, without the checkpoints of the measured runs; `None` where that is not known.
+    fn computes(&self) -> Option<Bounded> {
+        self.wall_without.or_else(|| {
+            let ckpt = self.ckpt.filter(|ckpt| ckpt.value > 0.0)?;
+            Some(Bounded {
                 value: (self.wall.value - ckpt.value).max(0.0),
                 low: (self.wall.low - ckpt.high).max(0.0),
                 high: self.wall.high,
             })
-            .map(|s| s * wishes.times);
-        let interval = daly_s(ckpt.value, mtbf_s).ok()?.min(computes.value);
-        let expected = |app: f64, ckpt: f64| {
-            if app.is_finite() && ckpt.is_finite() && app > 0.0 {
-                expected_s(app, ckpt.max(f64::MIN_POSITIVE), interval, mtbf_s)
-                    .unwrap_or(f64::INFINITY)
-            } else if app > 0.0 {
-                f64::INFINITY
-            } else {
-                0.0
-            }
+        })
+    }
+
+    /// The job, which computes `times` as long as a run. With failures: Daly's expectation at the interval that costs least; a job without
+    /// checkpoints starts anew after each failure. Without, it takes as many checkpoints as a run.
+    fn job(&self, checkpoints: bool, wishes: &Wishes, check: &mut Check) -> Job {
+        let plain = self.wall.map(|s| s * wishes.times);
+        if !checkpoints {
+            let failing = |mtbf_s: f64| plain.map(|s| mtbf_s * (s / mtbf_s).exp_m1());
+            return Job::of(wishes.mtbf_s.map_or(plain, failing));
+        }
+        let Some(mtbf_s) = wishes.mtbf_s else {
+            return self.job_without_failures(wishes, check);
         };
-        let time = Bounded {
-            value: expected(computes.value, ckpt.value),
-            low: expected(computes.low, ckpt.low),
-            high: expected(computes.high, ckpt.high),
+        let at_interval = || {
+            let ckpt = self.ckpt.filter(|ckpt| ckpt.value > 0.0)?;
+            let computes = self.computes()?.map(|s| s * wishes.times);
+            let interval_s = daly_s(ckpt.value, mtbf_s).ok()?.min(computes.value);
+            let expected = |app: f64, ckpt: f64| {
+                if app.is_finite() && ckpt.is_finite() && app > 0.0 {
+                    expected_s(app, ckpt.max(f64::MIN_POSITIVE), interval_s, mtbf_s)
+                        .unwrap_or(f64::INFINITY)
+                } else if app > 0.0 {
+                    f64::INFINITY
+                } else {
+                    0.0
+                }
+            };
+            Some(Job {
+                time_s: Bounded {
+                    value: expected(computes.value, ckpt.value),
+                    low: expected(computes.low, ckpt.low),
+                    high: expected(computes.high, ckpt.high),
+                },
+                interval_s: Some(interval_s),
+                overhead: Some(ckpt.map(|ckpt_s| overhead(ckpt_s, interval_s))),
+            })
         };
-        Some((time, Some(interval)))
+        let Some(job) = at_interval() else {
+            check.broken(
+                "with failures it cannot be judged: no time of a checkpoint was measured"
+                    .to_owned(),
+            );
+            return Job::of(plain);
+        };
+        if let (Some(interval_s), Some(overhead)) = (job.interval_s, job.overhead) {
+            check.remarks.push(format!(
+                "a checkpoint every {} adds {}",
+                duration(interval_s),
+                percent(overhead.value)
+            ));
+        }
+        job
+    }
+
+    fn job_without_failures(&self, wishes: &Wishes, check: &mut Check) -> Job {
+        let more = wishes.times - 1.0;
+        if more == 0.0 {
+            return Job {
+                overhead: self.overhead,
+                ..Job::of(self.wall)
+            };
+        }
+        let Some(computes) = self.computes() else {
+            check.remarks.push(
+                "the checkpoints of a run count as often as the run: what they take was not measured"
+                    .to_owned(),
+            );
+            return Job::of(self.wall.map(|s| s * wishes.times));
+        };
+        check
+            .remarks
+            .push("with the checkpoints of one run; --mtbf gives the interval".to_owned());
+        // a job that is shorter than a run is no run without a part of its time
+        let add = |wall: f64, computes: f64| (wall + more * computes).max(0.0);
+        let (low, high) = if more > 0.0 {
+            (computes.low, computes.high)
+        } else {
+            (computes.high, computes.low)
+        };
+        let value = add(self.wall.value, computes.value);
+        Job {
+            time_s: Bounded {
+                value,
+                low: add(self.wall.low, low).min(value),
+                high: add(self.wall.high, high).max(value),
+            },
+            interval_s: None,
+            overhead: self.overhead.map(|o| o.map(|share| share / wishes.times)),
+        }
     }
 
     /// What one run costs.
@@ -355,11 +409,11 @@ impl<'p> Known<'p> {
         &self,
         check: &mut Check,
         checkpoints: bool,
-        ckpt: Option<Bounded>,
-        time_s: Bounded,
+        job: &Job,
         cost_usd: Option<Bounded>,
         wishes: &Wishes,
     ) {
+        let (time_s, ckpt) = (job.time_s, self.ckpt);
         if let Some(limit) = wishes.deadline_s {
             let told = format!("ends after {}", duration(time_s.value));
             check.limit(time_s, limit, &told, "the deadline");
@@ -373,9 +427,9 @@ impl<'p> Known<'p> {
             (None, _) => {}
         }
         if let Some(limit) = wishes.overhead.filter(|_| checkpoints) {
-            match self.overhead {
+            match job.overhead {
                 Some(overhead) => {
-                    let told = format!("checkpoints add {:.1} %", overhead.value * 100.0);
+                    let told = format!("checkpoints add {}", percent(overhead.value));
                     check.limit(overhead, limit, &told, "the overhead");
                 }
                 None => check.perhaps("what its checkpoints add was not measured".to_owned()),
@@ -404,6 +458,35 @@ impl<'p> Known<'p> {
                 )),
             }
         }
+    }
+}
+
+/// A job, as time, cost and limits see it.
+struct Job {
+    time_s: Bounded,
+    interval_s: Option<f64>,
+    /// Share by which its checkpoints lengthen it.
+    overhead: Option<Bounded>,
+}
+
+impl Job {
+    /// One of which only the time is known.
+    fn of(time_s: Bounded) -> Self {
+        Self {
+            time_s,
+            interval_s: None,
+            overhead: None,
+        }
+    }
+}
+
+/// A share in percent; a small one with more digits.
+fn percent(share: f64) -> String {
+    let pct = 100.0 * share;
+    if pct.abs() < 0.995 {
+        format!("{pct:.2} %")
+    } else {
+        format!("{pct:.1} %")
     }
 }
 

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 const MOST_VALUES: usize = 4;
 
 /// Facts that come first, because they explain most.
-const FIRST: [&str; 9] = [
+const FIRST: [&str; 10] = [
+    "workload",
     "cvc",
     "dmtcp",
     "mpi",
@@ -23,6 +24,9 @@ const FIRST: [&str; 9] = [
 
 /// Facts that are different on every machine and explain nothing.
 const NAMES: [&str; 4] = ["nodes", "node.host", "node.boot_id", "node.boot"];
+
+/// Facts about what the name of a program stands for: they say nothing where only one side has the program, or recorded them.
+const WORKLOAD: &str = "workload.";
 
 /// What a side says where no run recorded a fact.
 const UNKNOWN: &str = "not recorded";
@@ -64,6 +68,7 @@ pub(super) fn from_facts(first: &Side, second: &Side) -> Vec<EnvironmentDifferen
     let mut found: Vec<EnvironmentDifference> = keys
         .into_iter()
         .filter(|key| !NAMES.contains(&key.as_str()))
+        .filter(|key| !key.starts_with(WORKLOAD) || [&a, &b].iter().all(|s| has_program(s, key)))
         .map(|key| EnvironmentDifference {
             what: key.clone(),
             first: values(&a, key),
@@ -83,6 +88,12 @@ pub(super) fn from_facts(first: &Side, second: &Side) -> Vec<EnvironmentDifferen
     };
     found.sort_by_key(|d| (place(&d.what), d.what.clone()));
     found
+}
+
+/// Whether a side recorded what the name of a program stands for, of which a fact is a part: arguments are always recorded.
+fn has_program(side: &BTreeMap<String, BTreeSet<String>>, fact: &str) -> bool {
+    fact.rsplit_once('.')
+        .is_some_and(|(program, _)| side.contains_key(&format!("{program}.args")))
 }
 
 /// The facts of the counted runs of a side, with their values.

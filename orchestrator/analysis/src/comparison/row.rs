@@ -109,6 +109,7 @@ impl ComparedRow {
     pub(super) fn judged(compared: Compared, margin: f64) -> Self {
         let pct = |ratio: f64| (ratio - 1.0) * 100.0;
         let comparison = compared.comparison;
+        let is_zero = |of: &SideValue| of.mean == 0.0 && of.sd.unwrap_or(0.0) == 0.0;
         let interval_pct = comparison.and_then(|c| c.interval).map(|i| Interval {
             low: pct(i.low),
             high: pct(i.high),
@@ -129,6 +130,8 @@ impl ComparedRow {
                 Verdict::Smaller => Outcome::Smaller,
                 Verdict::CannotTell { more_repeats } => Outcome::CannotTell { more_repeats },
             },
+            // nothing can be divided by zero, and nothing has to be
+            None if is_zero(&compared.first) && is_zero(&compared.second) => Outcome::Same,
             None => Outcome::CannotTell { more_repeats: None },
         };
         let change_pct = comparison.map(|c| pct(c.ratio));
@@ -182,6 +185,7 @@ fn words(
     match outcome {
         Outcome::Equal => "equal".to_owned(),
         Outcome::Unequal => format!("not equal: {} and {}", first.mean, second.mean),
+        Outcome::Same if change_pct.is_none() => "the same: zero".to_owned(),
         Outcome::Same => format!("the same within {} %", margin * 100.0),
         Outcome::Larger => format!("larger by {}", by(1.0)),
         Outcome::Smaller => format!("smaller by {}", by(-1.0)),

@@ -241,6 +241,84 @@ fn with_failures_times_are_those_that_daly_expects() {
     );
 }
 
+/// The buyer's case: a run of 39.6 s to which its one checkpoint adds 20.3 %, of a job that is a thousand times as long.
+#[test]
+fn overhead_is_that_of_the_interval_in_time_cost_and_limit() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (alone, ckpt) = (39.6, 0.203 * 39.6);
+    let walls = |wall: f64| [wall, wall * 1.001, wall * 0.999];
+    let made = vec![
+        (
+            point("c7a.4xlarge", CheckpointerKind::None),
+            runs(&walls(alone), 0.023, None),
+        ),
+        (
+            point("c7a.4xlarge", CheckpointerKind::Dmtcp),
+            runs(&walls(alone + ckpt), 0.023, Some((ckpt, 3375.0))),
+        ),
+    ];
+    campaign_measured(dir.path(), made);
+    let index = Index::apart(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    let sides = [Side::of_campaign("all", &index).expect("a side")];
+    let of = |mtbf_s: Option<f64>, times: f64| {
+        let wishes = Wishes {
+            times,
+            mtbf_s,
+            overhead: Some(0.02),
+            ..Wishes::default()
+        };
+        advise(&sides, &wishes).remove(0)
+    };
+    let advice = of(Some(200.0 * 3600.0), 1000.0);
+    let with = candidate(&advice, "dmtcp");
+    let without = candidate(&advice, "no checkpoint");
+    assert_eq!(
+        (with.kept, with.standing),
+        (Kept::Surely, Some(Standing::Front))
+    );
+    assert!(
+        (with.time_s.value / 39_822.0 - 1.0).abs() < 1e-3,
+        "{with:?}"
+    );
+    assert!(
+        (without.time_s.value / 40_709.0 - 1.0).abs() < 1e-3,
+        "{without:?}"
+    );
+    assert!(with.cost_usd.expect("dollars").value < without.cost_usd.expect("dollars").value);
+    let (interval_s, overhead) = (with.interval_s.expect("one"), with.overhead.expect("one"));
+    assert!((interval_s - 3403.0).abs() < 2.0, "{interval_s}");
+    assert!(
+        (overhead.value - ckpt / interval_s).abs() < 1e-9,
+        "{overhead:?}"
+    );
+    assert_eq!(with.remarks, ["a checkpoint every 56 min 43 s adds 0.24 %"]);
+    assert!(
+        advice.sentence.contains("take dmtcp (11 h 04 min"),
+        "{}",
+        advice.sentence
+    );
+
+    // without failures there is no interval: the job has the one checkpoint of a run, not a thousand
+    let advice = of(None, 1000.0);
+    let with = candidate(&advice, "dmtcp");
+    assert!(
+        (with.time_s.value - (1000.0 * alone + ckpt)).abs() < 1e-6,
+        "{with:?}"
+    );
+    let overhead = with.overhead.expect("an overhead").value;
+    assert!((overhead - 0.203 / 1000.0).abs() < 1e-6, "{overhead}");
+    assert_eq!(with.kept, Kept::Surely);
+
+    // of a job of one run it is that of the run
+    let advice = of(None, 1.0);
+    let with = candidate(&advice, "dmtcp");
+    assert_eq!(with.kept, Kept::Broken);
+    assert_eq!(
+        with.remarks,
+        ["checkpoints add 20.3 %: more than the overhead"]
+    );
+}
+
 #[test]
 fn prices_are_taken_where_no_run_has_a_cost_and_single_runs_decide_nothing() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -318,3 +318,88 @@ fn wall_times_and_stored_bytes_are_drawn_side_by_side() {
         }
     }
 }
+
+#[test]
+fn zero_and_zero_are_the_same() {
+    let idle = |name: &str, bytes: f64| {
+        let values = |wall_s: f64| {
+            Ok(vec![
+                ("wall_s", wall_s, Unit::Seconds),
+                ("ckpt_stored_bytes", bytes, Unit::Bytes),
+            ])
+        };
+        side(
+            name,
+            vec![(
+                point(name, "2Nx2P", DMTCP),
+                [50.0, 50.2, 49.9].map(values).into(),
+            )],
+        )
+    };
+    let stored = |a: f64, b: f64| {
+        let comparison = compare_sides(&idle("one", a), &idle("two", b), 0.05);
+        let row = rows(&comparison, "ckpt_stored_bytes")[0].clone();
+        (row.outcome, row.words)
+    };
+    assert_eq!(
+        stored(0.0, 0.0),
+        (Outcome::Same, "the same: zero".to_owned())
+    );
+    // something instead of nothing is not the same
+    assert!(!matches!(
+        stored(0.0, 5.0).0,
+        Outcome::Same | Outcome::Equal
+    ));
+}
+
+#[test]
+fn what_equal_names_stand_for_is_listed_where_it_differs() {
+    let with = |name: &str, facts: &str| {
+        let dir = tempfile::tempdir().expect("a directory");
+        campaign_measured(
+            dir.path(),
+            vec![(point(name, "2Nx2P", NONE), runs(&[50.0, 51.0], None))],
+        );
+        for run in fs::read_dir(dir.path().join("runs")).expect("runs") {
+            let path = run.expect("a run").path().join("facts.json");
+            fs::write(path, facts).expect("facts");
+        }
+        Side::of_campaign(name, &index(dir.path())).expect("a side")
+    };
+    let small = with(
+        "small",
+        r#"{"cvc": "1", "workload": {"solver.S": {"args": "--grid {{w.grid}}", "grid": 64}}}"#,
+    );
+    let large = with(
+        "large",
+        r#"{"cvc": "1", "workload": {"solver.S": {"args": "--grid {{w.grid}} --fast", "grid": 96, "steps": 10}}}"#,
+    );
+    let listed: Vec<(String, String, String)> = compare_sides(&small, &large, 0.05)
+        .environment
+        .into_iter()
+        .filter(|d| d.what.starts_with("workload."))
+        .map(|d| (d.what, d.first.join("|"), d.second.join("|")))
+        .collect();
+    let of = |what: &str, first: &str, second: &str| {
+        (
+            format!("workload.solver.S.{what}"),
+            first.to_owned(),
+            second.to_owned(),
+        )
+    };
+    assert_eq!(
+        listed,
+        [
+            of("args", "--grid {{w.grid}}", "--grid {{w.grid}} --fast"),
+            of("grid", "64", "96"),
+            of("steps", "not recorded", "10"),
+        ]
+    );
+    // of a program that only one side has, or of runs that recorded nothing, there is nothing to list
+    let other = with("other", r#"{"cvc": "1"}"#);
+    let found = compare_sides(&small, &other, 0.05).environment;
+    assert!(
+        found.iter().all(|d| !d.what.starts_with("workload.")),
+        "{found:?}"
+    );
+}

@@ -15,6 +15,7 @@ use cvc_index::Index;
 use cvc_paper::paper::Paper;
 use cvc_paper::rerun::{self, CampaignMeasurements, Definition, Joined};
 use cvc_session::campaigns::load;
+use indexmap::IndexSet;
 
 /// What was measured of a paper.
 pub enum Outcome {
@@ -27,10 +28,17 @@ pub enum Outcome {
         definition: Box<Definition>,
         joined: Joined,
         /// The campaigns that were read.
-        from: Vec<Utf8PathBuf>,
-        /// Those among them with runs that succeeded.
-        by: Vec<Utf8PathBuf>,
+        from: Vec<ReadCampaign>,
     },
+}
+
+/// A campaign whose measurements were read.
+pub struct ReadCampaign {
+    pub dir: Utf8PathBuf,
+    /// Its name in measurements.
+    pub name: String,
+    /// The programs of its runs that succeeded.
+    pub programs: IndexSet<String>,
 }
 
 /// Runs the requested campaigns and joins all measurements with the paper's tables.
@@ -81,14 +89,14 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
             note(format_args!("{}", paragraph("", &text)));
         }
     }
-    let from = if args.from.is_empty() {
+    let dirs = if args.from.is_empty() {
         of_paper(folder, &definition, args)?
     } else {
         args.from.clone()
     };
     let mut measured = CampaignMeasurements::default();
-    let mut by = Vec::new();
-    for dir in &from {
+    let mut from = Vec::new();
+    for dir in dirs {
         if !dir.join("plan.json").is_file() {
             return Err(Failure::Other {
                 status: ExitStatus::Usage,
@@ -101,10 +109,16 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
         }
         // only read, never changed: it may be an archive
         let known = measured.points.len();
-        measured.add(&Index::apart(dir)?)?;
-        if measured.points[known..].iter().any(|p| !p.runs.is_empty()) {
-            by.push(dir.clone());
-        }
+        measured.add(&Index::apart(&dir)?)?;
+        let own = &measured.points[known..];
+        let of_runs = own.iter().filter(|p| !p.runs.is_empty());
+        from.push(ReadCampaign {
+            dir,
+            name: own.first().map_or_else(String::new, |p| p.campaign.clone()),
+            programs: of_runs
+                .filter_map(|p| p.factors.get("app").cloned())
+                .collect(),
+        });
     }
     let joined = rerun::join(paper, &definition, &measured);
     if let Some(mistake) = joined.mistakes.first() {
@@ -118,7 +132,6 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
         definition: Box::new(definition),
         joined,
         from,
-        by,
     })
 }
 

@@ -358,8 +358,8 @@ fn show(
         )?;
     }
     let too_long = estimates.too_long(spec.run.timeout_s);
-    if let Some(told) = &too_long {
-        writeln!(out, "{}", paragraph("", told))?;
+    for text in too_long.iter().chain(&estimates.too_short()) {
+        writeln!(out, "{}", paragraph("", text))?;
     }
     if estimates.unknown > 0 {
         writeln!(

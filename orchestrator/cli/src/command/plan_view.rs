@@ -35,7 +35,7 @@ pub struct View<'a> {
 /// What a plan needs more of than there is.
 #[derive(serde::Serialize)]
 pub struct NotEnough {
-    /// `time`, `memory`, `disk`, `budget`.
+    /// `time`, `run time`, `memory`, `disk`, `budget`.
     pub of: &'static str,
     /// With numbers.
     pub what: String,
@@ -105,6 +105,11 @@ impl<'a> View<'a> {
         if let Some(what) = estimates.too_long(spec.run.timeout_s) {
             all.push(NotEnough { of: "time", what });
         }
+        let too_short = estimates.too_short().into_iter();
+        all.extend(too_short.map(|what| NotEnough {
+            of: "run time",
+            what,
+        }));
         all.extend(self.shortages.iter().map(|shortage| NotEnough {
             of: match shortage.resource {
                 Resource::Memory => "memory",

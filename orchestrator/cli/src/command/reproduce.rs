@@ -14,6 +14,7 @@ use cvc_core::campaign::Format;
 use cvc_core::units::counted;
 use cvc_paper::paper::{self, Counts, Measurements, Paper, Reproduction};
 use cvc_paper::rerun;
+use indexmap::IndexSet;
 use std::{io::Write, path::PathBuf};
 
 pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
@@ -39,31 +40,37 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
         message: format!("cannot create {to}: {e}"),
         hint: Some("--to names a directory for the report".into()),
     })?;
-    let (measurements, sections, by, told) =
+    let (measurements, sections, provenance, told) =
         match measure::measured(&folder, &paper, &args.measure)? {
-            measure::Outcome::Nothing => (Measurements::new(), Vec::new(), Vec::new(), Vec::new()),
+            measure::Outcome::Nothing => Default::default(),
             measure::Outcome::Interrupted => return Ok(ExitStatus::Interrupted),
             measure::Outcome::Joined {
                 definition,
                 mut joined,
                 from,
-                by,
             } => {
-                joined
-                    .tables
-                    .retain(|t| only.is_empty() || only.contains(&t.table.as_str()));
+                let is_wanted = |table: &str| only.is_empty() || only.contains(&table);
+                joined.tables.retain(|t| is_wanted(&t.table));
+                joined.differences.retain(|d| is_wanted(&d.table));
                 let measurements = joined.measurements();
-                let sections = if from.is_empty() {
-                    Vec::new()
+                let (sections, told) = if from.is_empty() {
+                    (Vec::new(), Vec::new())
                 } else {
-                    rerun::sections(&paper, &joined, definition.note.as_deref())?
+                    (
+                        rerun::sections(&paper, &joined, definition.note.as_deref())?,
+                        joined.series.iter().map(rerun::told).collect(),
+                    )
                 };
-                let told: Vec<String> = if from.is_empty() {
-                    Vec::new()
-                } else {
-                    joined.series.iter().map(rerun::told).collect()
+                let provenance = Provenance {
+                    programs: rerun::programs(&paper, &definition, &only),
+                    by: from
+                        .iter()
+                        .filter(|c| joined.is_measured_by(&c.name))
+                        .map(|c| c.dir.clone())
+                        .collect(),
+                    from,
                 };
-                (measurements, sections, by, told)
+                (measurements, sections, provenance, told)
             }
         };
     let judged = paper::judge(&paper, &only, &measurements);
@@ -94,13 +101,8 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     for text in &told {
         writeln!(out, "{}", paragraph("", text))?;
     }
-    for dir in &by {
-        writeln!(out, "measured by {}", shown(dir))?;
-    }
-    let in_vain = by.is_empty() && (args.measure.measure || !args.measure.from.is_empty());
-    if in_vain {
-        writeln!(out, "nothing was measured: no run succeeded")?;
-    }
+    let is_asked = args.measure.measure || !args.measure.from.is_empty();
+    let status = provenance.show(&mut out, &judged, &measurements, is_asked)?;
     let tables = |extension: &str| {
         files
             .iter()
@@ -127,11 +129,99 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
         };
         writeln!(out, "{}{all}", shown(&to.join("csv")))?;
     }
-    Ok(if in_vain {
-        ExitStatus::RunsFailed
-    } else {
-        ExitStatus::Done
-    })
+    Ok(status)
+}
+
+/// Which campaigns the measured cells come from.
+#[derive(Default)]
+struct Provenance {
+    /// All that were read.
+    from: Vec<measure::ReadCampaign>,
+    /// The directories of those with a cell, a difference or a series.
+    by: Vec<Utf8PathBuf>,
+    /// The programs that the chosen tables are about.
+    programs: IndexSet<String>,
+}
+
+impl Provenance {
+    /// Says who measured how many cells, or why none was measured, and what the command ends with. `is_asked`: the user wants measurements.
+    fn show(
+        &self,
+        out: &mut impl Write,
+        judged: &Reproduction,
+        measurements: &Measurements,
+        is_asked: bool,
+    ) -> Result<ExitStatus, Failure> {
+        let cells: usize = judged.tables.iter().map(|t| t.counts.judged).sum();
+        for dir in &self.by {
+            let name = self.from.iter().find(|c| c.dir == *dir).map(|c| &c.name);
+            let own = measurements
+                .values()
+                .filter(|m| name.is_some_and(|name| m.campaigns.contains(name)))
+                .count();
+            let count = match own {
+                0 => String::new(),
+                own => format!("{own} of {} ", counted(cells, "cell")),
+            };
+            writeln!(out, "{count}measured by {}", shown(dir))?;
+        }
+        if !self.by.is_empty() {
+            return Ok(ExitStatus::Done);
+        }
+        let ran: Vec<&measure::ReadCampaign> = self
+            .from
+            .iter()
+            .filter(|c| !c.programs.is_empty())
+            .collect();
+        if ran.is_empty() {
+            if !is_asked {
+                return Ok(ExitStatus::Done);
+            }
+            writeln!(out, "nothing was measured: no run succeeded")?;
+            return Ok(ExitStatus::RunsFailed);
+        }
+        if is_asked || !self.programs.is_empty() {
+            let text = format!(
+                "0 of {} measured: {}",
+                counted(cells, "cell"),
+                self.why(&ran)
+            );
+            writeln!(out, "{}", paragraph("", &text))?;
+        }
+        Ok(if is_asked {
+            ExitStatus::CannotTell
+        } else {
+            ExitStatus::Done
+        })
+    }
+
+    /// Why campaigns with runs have no cell of these tables.
+    fn why(&self, ran: &[&measure::ReadCampaign]) -> String {
+        let list = |programs: &IndexSet<String>| {
+            let names: Vec<&str> = programs.iter().map(String::as_str).collect();
+            names.join(", ")
+        };
+        let has: Vec<String> = ran
+            .iter()
+            .map(|c| format!("{} has {}", shown(&c.dir), list(&c.programs)))
+            .collect();
+        let has = has.join(", ");
+        if self.programs.is_empty() {
+            return format!(
+                "{has}, and {} says of none of these tables which runs it is about",
+                rerun::FILE
+            );
+        }
+        let other = if ran.iter().any(|c| !c.programs.is_disjoint(&self.programs)) {
+            ", in other classes, mappings or MPI libraries, or without the records that they need"
+        } else {
+            ""
+        };
+        format!(
+            "{has}; these tables are about {}{other}",
+            list(&self.programs)
+        )
+    }
 }
 
 /// The directories that are searched for papers, in this order.

@@ -172,6 +172,41 @@ fn memory_and_disks_that_are_too_small_are_told_before_anything_is_paid() {
 }
 
 #[test]
+fn a_checkpoint_after_the_end_of_the_program_is_refused_before_it_is_paid() {
+    for (moment, write) in [
+        ("{ at_s = 3600 }", "moment = { at_s = 32 } in [checkpoint]"),
+        (
+            "{ every_s = 3600, count = 2 }",
+            "moment = { every_s = 16, count = 2 } in [checkpoint]",
+        ),
+    ] {
+        let c = on(
+            "late",
+            "instance_types = [\"c7a.4xlarge\"], root = { size_gib = 30 }",
+            &format!(
+                "[matrix]\napp = \"npb-bt\"\nclass = \"C\"\nmapping = \"1Nx16P\"\ncheckpointer = \"dmtcp\"\n\
+                 [checkpoint]\nmoment = {moment}\n[run]\ntimeout_s = 600\n"
+            ),
+        );
+        let output = c.cvc(&["plan", "campaign.toml"]).expect(15).stdout;
+        let text = output.replace('\n', " ");
+        assert!(
+            text.contains("NOT ENOUGH RUN TIME: ") && text.contains(write),
+            "{output}"
+        );
+        let json = c
+            .cvc(&["plan", "campaign.toml", "--json", "--estimates"])
+            .expect(15)
+            .stdout;
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(
+            json["expected"]["not_enough"][0]["of"], "run time",
+            "{json}"
+        );
+    }
+}
+
+#[test]
 fn instance_types_are_compared_as_sites_and_the_cheapest_comes_first() {
     let c = on(
         "types",

@@ -62,12 +62,11 @@ fn directories_of_checkpoints_give_a_method_and_an_interval() {
         "{}",
         String::from_utf8_lossy(&shown.stderr)
     );
-    let first = text.lines().next().unwrap_or_default();
-    assert!(
-        first.contains(", every ") && first.contains(" with full checkpoints every "),
-        "{text}"
-    );
-    let table = text.lines().skip(2).take_while(|line| !line.is_empty());
+    let first = text.lines().find(|line| line.contains(", every "));
+    let first = first.unwrap_or_default();
+    assert!(first.contains(" with full checkpoints every "), "{text}");
+    let table = text.lines().skip_while(|line| !line.is_empty()).skip(1);
+    let table = table.take_while(|line| !line.is_empty());
     for line in table {
         assert!(line.chars().count() <= 80, "{line}");
     }
@@ -89,6 +88,74 @@ fn directories_of_checkpoints_give_a_method_and_an_interval() {
     assert!(json["methods"][0]["run"]["total_s"].as_f64() >= Some(36_000.0));
 }
 
+/// Copies have the times at which they were made.
+#[test]
+fn times_of_copies_are_refused_and_every_gives_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    states(dir.path(), &[0, 10, 20, 30]);
+    let copies: Vec<String> = (0..4).map(|t| format!("copy-{t}")).collect();
+    for (t, copy) in copies.iter().enumerate() {
+        let (from, to) = (dir.path().join(format!("state-{t}")), dir.path().join(copy));
+        fs::create_dir(&to).expect("a directory");
+        // without its time
+        fs::write(
+            to.join("program.ckpt"),
+            fs::read(from.join("program.ckpt")).expect("a checkpoint"),
+        )
+        .expect("a copy");
+    }
+    let mut arguments = vec!["--delta"];
+    arguments.extend(copies.iter().map(String::as_str));
+    arguments.extend(COSTS);
+    let refused = predict(dir.path(), &arguments);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(8), "{text}");
+    assert!(
+        text.contains("that is how a copy was made") && text.contains("--every 60s"),
+        "{text}"
+    );
+    arguments.extend(["--every", "10s"]);
+    let shown = predict(dir.path(), &arguments);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        shown.status.success()
+            && text.contains("10.0 s to 30.0 s apart")
+            && !text.contains("times are those"),
+        "{text}"
+    );
+    // times of files that may be right are used, and said to be such
+    let mut originals = vec!["--delta", "state-0", "state-1", "state-2", "state-3"];
+    originals.extend(COSTS);
+    let shown = predict(dir.path(), &originals);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        text.starts_with("warning: times are those of the files"),
+        "{text}"
+    );
+    assert!(text.contains("10.0 s to 30.0 s apart"), "{text}");
+}
+
+/// The restart script that DMTCP writes with its images has the time of the checkpoint, whatever became of the files.
+#[test]
+fn times_of_restart_scripts_outlast_a_copy() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let names = states(dir.path(), &[0, 0, 0]);
+    for (t, name) in names.iter().enumerate() {
+        let script = format!("#!/bin/sh\nckpt_timestamp=\"Thu Nov 26 14:0{t}:24 2026\"\n");
+        fs::write(
+            dir.path().join(name).join("dmtcp_restart_script_1.sh"),
+            script,
+        )
+        .expect("a script");
+    }
+    let mut arguments = vec!["--delta"];
+    arguments.extend(names.iter().map(String::as_str));
+    arguments.extend(COSTS);
+    let shown = predict(dir.path(), &arguments);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(text.contains("1 min 00 s to 2 min 00 s apart"), "{text}");
+}
+
 #[test]
 fn codecs_are_measured_on_the_states_and_one_is_chosen() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -105,7 +172,8 @@ fn codecs_are_measured_on_the_states_and_one_is_chosen() {
         String::from_utf8_lossy(&shown.stderr)
     );
     // pages of one value each compress to nearly nothing: at 1 MiB/s any codec is better than none
-    let first = text.lines().next().unwrap_or_default();
+    let first = text.lines().find(|line| line.contains(", every "));
+    let first = first.unwrap_or_default();
     assert!(
         first.contains(" with zstd, every ") || first.contains(" with gzip, every "),
         "{text}"

@@ -398,8 +398,39 @@ fn a_campaign_that_is_read_is_not_changed() {
         .assert()
         .success();
     let text = finished(&done.get_output().stdout);
-    assert!(text.contains("measured by archive"), "{text}");
+    assert!(text.contains(" cells measured by archive"), "{text}");
     assert_eq!(before, content(&campaign));
+}
+
+/// Runs of one program are no measurement of tables about another one.
+#[test]
+fn a_campaign_that_measured_no_cell_of_the_tables_is_not_named_as_their_source() {
+    let dir = tempfile::tempdir().expect("a directory");
+    copy(
+        &root().join("orchestrator/paper/tests/data/rerun/sizes"),
+        &dir.path().join("archive"),
+    );
+    let tables = [
+        "thesis", "--table", "4.7", "--table", "4.8", "--format", "csv",
+    ];
+    let done = cvc(dir.path())
+        .args(tables)
+        .args(["--from", "archive"])
+        .assert()
+        .code(14);
+    let text = finished(&done.get_output().stdout).replace('\n', " ");
+    assert!(
+        text.contains("0 of 66 cells measured: archive has npb-bt")
+            && text.contains("these tables are about minighost-mpiio")
+            && !text.contains("measured by"),
+        "{text}"
+    );
+    let cells = fs::read_to_string(dir.path().join("reports/papers/thesis/csv/cells.csv"));
+    assert!(cells.expect("cells").lines().count() > 66);
+    // nobody has asked for measurements
+    let done = cvc(dir.path()).args(tables).assert().success();
+    let text = finished(&done.get_output().stdout);
+    assert!(!text.contains("measured"), "{text}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::{
     point::{Compression, Moment, PlannedPoint, Point, Repeat, TracerKind},
     units::{counted, duration},
 };
+use indexmap::IndexMap;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -78,6 +79,8 @@ pub struct PointEstimate {
     pub known: bool,
     /// Cores of a node; `None`: not known, and nothing that follows from them is.
     pub known_cores: Option<u32>,
+    /// Checkpoints that are planned for a time when the program has ended; `None` where all are in time, or that is not known.
+    pub late: Option<LateCheckpoints>,
     /// How long one checkpoint takes to be written, seconds; `None` where none is taken by cvc.
     pub checkpoint_s: Option<f64>,
     /// What of `checkpoint_s` the storage of the fullest node needs at least, if its bandwidth is known, seconds.
@@ -98,6 +101,79 @@ impl PointEstimate {
     pub fn is_timed(&self) -> bool {
         self.known && self.known_cores.is_some()
     }
+}
+
+/// Checkpoints that are planned for a time when the program is expected to have ended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LateCheckpoints {
+    /// When they are planned.
+    pub moment: Moment,
+    /// Checkpoints of a run that come before its end.
+    pub in_time: usize,
+    /// All checkpoints of a run.
+    pub planned: usize,
+    /// When the first late one is due, seconds after the program began to compute.
+    pub due_s: f64,
+    /// When the program is expected to end, on the same clock, with the checkpoints before.
+    pub ends_s: f64,
+    /// A moment that is early enough, as the campaign file has it.
+    pub write: String,
+}
+
+impl LateCheckpoints {
+    /// Those of a program that computes for `compute_s` and stands still for `one_s` during a checkpoint.
+    fn of(moment: &Moment, compute_s: f64, one_s: f64) -> Option<Self> {
+        // a rough estimate needs room
+        let last_s = compute_s / 2.0;
+        let (due, write): (Vec<f64>, String) = match moment {
+            Moment::AtS(list) => {
+                let step_s = rounded_down(last_s / list.len() as f64).max(0.001);
+                let times: Vec<String> = (1..=list.len())
+                    .map(|n| written(step_s * n as f64))
+                    .collect();
+                let write = match times.as_slice() {
+                    [one] => format!("{{ at_s = {one} }}"),
+                    several => format!("{{ at_s = [{}] }}", several.join(", ")),
+                };
+                (list.clone(), write)
+            }
+            Moment::Series { every_s, count, .. } => {
+                let step_s = written(rounded_down(last_s / f64::from(*count)));
+                let due = (1..=*count).map(|n| every_s * f64::from(n)).collect();
+                (due, format!("{{ every_s = {step_s}, count = {count} }}"))
+            }
+            Moment::AfterStep(_) | Moment::SizeOnly | Moment::SizeOnlyAfterStep(_) => return None,
+        };
+        let (mut ends_s, mut free_s) = (compute_s, 0.0_f64);
+        for (in_time, due_s) in due.iter().enumerate() {
+            let begins_s = due_s.max(free_s);
+            if begins_s >= ends_s {
+                return Some(Self {
+                    moment: moment.clone(),
+                    in_time,
+                    planned: due.len(),
+                    due_s: *due_s,
+                    ends_s,
+                    write,
+                });
+            }
+            ends_s += one_s;
+            free_s = begins_s + one_s;
+        }
+        None
+    }
+}
+
+/// A number of seconds with two digits that count, not above this one.
+fn rounded_down(seconds: f64) -> f64 {
+    let unit = 10_f64.powf(seconds.log10().floor() - 1.0);
+    (seconds / unit).floor() * unit
+}
+
+/// Seconds as a campaign file has them: not 0, which no moment is.
+fn written(seconds: f64) -> String {
+    let text = format!("{:.3}", seconds.max(0.001));
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Space that is needed in one storage area.
@@ -139,6 +215,34 @@ impl Estimates {
             duration(timeout_s)
         ))
     }
+
+    /// Says which runs are expected to end before their checkpoints are due, and which moment they need: one text for each moment of the plan.
+    pub fn too_short(&self) -> Vec<String> {
+        let mut by_moment: IndexMap<String, Vec<&LateCheckpoints>> = IndexMap::new();
+        for late in self.points.iter().filter_map(|p| p.late.as_ref()) {
+            let of = by_moment.entry(late.moment.to_string()).or_default();
+            of.push(late);
+        }
+        let texts = by_moment.into_values().filter_map(|all| {
+            let shortest = all
+                .iter()
+                .min_by(|a, b| a.ends_s.total_cmp(&b.ends_s))?;
+            let taken = match (shortest.in_time, shortest.planned) {
+                (0, 1) => "such a run would fail".to_owned(),
+                (0, planned) => format!("none of {planned} would be taken, and such a run would fail"),
+                (in_time, planned) => format!("{in_time} of {planned} would be taken"),
+            };
+            Some(format!(
+                "NOT ENOUGH RUN TIME: a checkpoint of {} is due {} after the program began to compute, which is expected to end after {}: {taken}; \
+                 hint: moment = {} in [checkpoint], or a larger class",
+                counted(all.len(), "point"),
+                duration(shortest.due_s),
+                duration(shortest.ends_s),
+                shortest.write
+            ))
+        });
+        texts.collect()
+    }
 }
 
 /// Estimates a plan. `stored_bytes` are those of all files of one checkpoint by DMTCP, by point; points without are taken to store nothing.
@@ -169,7 +273,7 @@ pub fn estimate(
         }
     }
     let mut total_s = 0.0;
-    let mut areas: indexmap::IndexMap<(&str, &str), (u64, u64)> = indexmap::IndexMap::new();
+    let mut areas: IndexMap<(&str, &str), (u64, u64)> = IndexMap::new();
     for (planned, own) in plan.points.iter().zip(&points) {
         let count = runs.get(&planned.id).copied().unwrap_or(0);
         total_s += own.seconds * count as f64;
@@ -224,7 +328,7 @@ fn of_point(
     let (mut stored_peak, mut checkpoints, mut deltas_s) = (0.0, 0.0, 0.0);
     // of the series that is kept
     let mut kept_series_mib = 0.0;
-    let (mut checkpoint_s, mut storage_s) = (None, None);
+    let (mut checkpoint_s, mut storage_s, mut late) = (None, None, None);
     if is_driven {
         checkpoints = match &checkpoint.moment {
             Moment::AtS(list) => list.len() as f64,
@@ -274,6 +378,10 @@ fn of_point(
         storage_s = storage_mib_s.map(|rate| stored_mib * fullest_share(point) / rate);
         let one_s = (stored_mib / rate).max(storage_s.unwrap_or(0.0));
         checkpoint_s = Some(one_s);
+        // without these, the time of the program is only assumed
+        if core_s.is_some() && cores.is_some() {
+            late = LateCheckpoints::of(&checkpoint.moment, compute_s, one_s);
+        }
         match checkpoint.moment {
             Moment::SizeOnly => seconds += SIZE_ONLY_S.min(compute_s) - compute_s,
             // the number of steps is unknown
@@ -315,6 +423,7 @@ fn of_point(
         needed_s: seconds,
         known: core_s.is_some(),
         known_cores: cores,
+        late,
         checkpoint_s,
         storage_s,
         peak_bytes: bytes(stored_peak + outputs_mib + traces_mib),

@@ -466,6 +466,78 @@ fn unknown_cores_are_no_single_core_and_slow_storage_bounds_a_checkpoint() {
     assert!(plan::fullest_share(&uneven) >= 0.75);
 }
 
+/// BT, class C, on 16 cores: 65.6 s. Texts about checkpoints that are too late for it, each of which takes a second.
+fn too_short(moment: &str, cores: u32) -> Vec<String> {
+    let spec = spec(&format!(
+        "[matrix]\napp = 'npb-bt'\nclass = 'C'\nmapping = ['1Nx16P', '1Nx9P']\ncheckpointer = 'dmtcp'\n[checkpoint]\nmoment = {moment}\n"
+    ));
+    let plan = plan::build(&spec);
+    let stored = plan.points.iter().map(|p| (p.id.clone(), 200 << 20));
+    let machines = if cores == 0 {
+        Machines::default()
+    } else {
+        machines(cores)
+    };
+    plan::estimate(&spec, &plan, &machines, &stored.collect()).too_short()
+}
+
+#[rstest]
+#[case::one(
+    "{ at_s = 3600 }",
+    "2 points is due 1 h 00 min after",
+    "after 1 min 06 s: such a run would fail",
+    "{ at_s = 32 }"
+)]
+#[case::series(
+    "{ every_s = 3600, count = 2 }",
+    "2 points is due 1 h 00 min",
+    "none of 2 would be taken, and such a run would fail",
+    "{ every_s = 16, count = 2 }"
+)]
+// 65.6 s, and one second for each of the six checkpoints before: the seventh at 70 s is in time, the eighth is not
+#[case::end_of_a_series(
+    "{ every_s = 10, count = 8 }",
+    "1 point is due 1 min 20 s",
+    "7 of 8 would be taken",
+    "{ every_s = 4.1, count = 8 }"
+)]
+#[case::several(
+    "{ at_s = [10, 20, 4000] }",
+    "2 points is due 1 h 07 min",
+    "2 of 3 would be taken",
+    "{ at_s = [10, 20, 30] }"
+)]
+fn a_checkpoint_after_the_end_is_reported_with_the_moment_to_write(
+    #[case] moment: &str,
+    #[case] due: &str,
+    #[case] taken: &str,
+    #[case] write: &str,
+) {
+    let texts = too_short(moment, 16);
+    let [text] = texts.as_slice() else {
+        panic!("{texts:?}")
+    };
+    assert!(text.starts_with("NOT ENOUGH RUN TIME: "), "{text}");
+    for part in [due, taken, &format!("moment = {write} in")] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+    // what is advised is enough, and nothing is said where the cores are not known
+    assert_eq!(too_short(write, 16), Vec::<String>::new());
+    assert_eq!(too_short(moment, 0), Vec::<String>::new());
+}
+
+#[test]
+fn checkpoints_in_time_and_by_steps_are_not_too_late() {
+    for moment in [
+        "{ at_s = 60 }",
+        "{ every_s = 10, count = 7 }",
+        "{ after_step = 100000 }",
+        "'size-only'",
+    ] {
+        assert_eq!(too_short(moment, 16), Vec::<String>::new(), "{moment}");
+    }
+}
+
 /// Bytes at most and kept of a run whose checkpoint has 100 MiB, in MiB without its output of 2 MiB.
 fn series_space(compression: &str, deltas: &str) -> (u64, u64) {
     let spec = spec(&format!(

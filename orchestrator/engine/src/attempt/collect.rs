@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     mpi::{self, IoEvidence},
-    run::{Findings, RunError, ScriptFailure, numbers, own_words, text, text_until, was_started},
+    run::{
+        Findings, RunContext, RunError, ScriptFailure, numbers, own_words, text, text_until,
+        was_started,
+    },
     transport::Transport,
 };
 use camino::Utf8Path;
@@ -589,6 +592,19 @@ pub(super) fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
     }
 }
 
+/// What the names of the application and its class stand for: arguments and variables, by `APP.CLASS`, so that campaigns in which equal names mean
+/// different things can be told apart.
+fn workload(run: &RunContext) -> Value {
+    let (app, class) = (&run.app, &run.point.class);
+    let mut of = serde_json::Map::new();
+    of.insert("args".into(), json!(app.command.args.join(" ")));
+    let vars = app.workloads.get(class).map(|w| &w.vars);
+    for (name, value) in vars.into_iter().flatten() {
+        of.insert(name.clone(), json!(value));
+    }
+    json!({ format!("{}.{class}", run.point.app): of })
+}
+
 fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     let prepared = evidence.prepared;
     let digest = program_digest(&prepared.run.program);
@@ -635,6 +651,7 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
             ),
         ),
         ("tracer".into(), json!(prepared.tracer)),
+        ("workload".into(), workload(&prepared.run)),
     ]);
     let on_nodes = prepared
         .checkpointer

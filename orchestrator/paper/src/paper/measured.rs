@@ -36,6 +36,9 @@ pub struct MeasuredHere {
     pub sd: Option<f64>,
     /// From which campaign and runs.
     pub from: String,
+    /// The campaigns, each once.
+    #[serde(skip)]
+    pub campaigns: Vec<String>,
     /// Tolerance against print, in percent of print.
     pub tolerance_pct: f64,
     /// Why it may differ by more, if that is known: another version of a library, another layout of the image.

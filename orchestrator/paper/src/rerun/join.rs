@@ -2,7 +2,7 @@
 
 use super::{
     definition::{Column, Definition, Differences, RowValue, Table, Value},
-    runs::{CampaignMeasurements, has},
+    runs::{CampaignMeasurements, MeasuredPoint, has},
     select::{RowCells, RowProblem, factors, matches, resolve},
     series::{self, JoinedSeries},
 };
@@ -11,7 +11,7 @@ use crate::paper::{
     Reason, agreement,
 };
 use cvc_core::mapping::Mapping;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 
 /// A printed number with what was measured.
@@ -71,6 +71,9 @@ pub struct SeriesStep {
 /// Differences along the series of a table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JoinedDifferences {
+    /// Identifier of the table.
+    #[serde(skip)]
+    pub table: String,
     /// Name in links and files.
     pub id: String,
     /// Heading.
@@ -89,6 +92,9 @@ pub struct JoinedDifferences {
     pub left_out: Vec<String>,
     /// One after the other.
     pub steps: Vec<SeriesStep>,
+    /// The campaigns behind them, each once.
+    #[serde(skip)]
+    pub campaigns: Vec<String>,
 }
 
 /// A paper with what was measured.
@@ -113,6 +119,29 @@ impl Joined {
             .map(|c| (c.key.clone(), c.measured.clone()))
             .collect()
     }
+
+    /// Whether a campaign measured a cell, a difference or a series.
+    pub fn is_measured_by(&self, campaign: &str) -> bool {
+        let cells = self.tables.iter().flat_map(|t| &t.cells);
+        let mut names = cells
+            .flat_map(|c| &c.measured.campaigns)
+            .chain(self.differences.iter().flat_map(|d| &d.campaigns))
+            .chain(self.series.iter().filter_map(|s| s.campaign.as_ref()));
+        names.any(|name| name == campaign)
+    }
+}
+
+/// The programs that some tables of a paper are about, in the order of the definition; of all tables without a list.
+pub fn programs(paper: &Paper, definition: &Definition, only: &[&str]) -> IndexSet<String> {
+    let tables = definition.tables.iter();
+    let wanted = tables.filter(|t| only.is_empty() || only.contains(&t.table.as_str()));
+    wanted
+        .filter_map(|t| Some((paper.table(&t.table)?, t.point.get("app")?)))
+        .flat_map(|(printed, app)| {
+            let all = rows(printed).into_iter();
+            all.filter_map(move |row| resolve(app, &row).ok())
+        })
+        .collect()
 }
 
 /// The rows of a table as text, with what was probably meant where print is wrong.
@@ -137,49 +166,63 @@ fn rows(table: &PrintedTable) -> Vec<RowCells> {
     table.rows().iter().enumerate().map(row).collect()
 }
 
+/// A value of a run.
+struct Found<'m> {
+    campaign: &'m str,
+    run: &'m str,
+    value: f64,
+}
+
+/// Names of campaigns, each once.
+fn campaigns(found: &[Found<'_>]) -> Vec<String> {
+    let names: IndexSet<&str> = found.iter().map(|f| f.campaign).collect();
+    names.into_iter().map(str::to_owned).collect()
+}
+
 /// The values of all runs of a row, and where they come from.
-fn collect(
-    measured: &CampaignMeasurements,
+fn collect<'m>(
+    measured: &'m CampaignMeasurements,
     wanted: &IndexMap<String, String>,
     value: &Value,
     row: &RowCells,
-) -> Result<Vec<(String, f64)>, RowProblem> {
+) -> Result<Vec<Found<'m>>, RowProblem> {
     let images = resolve(&value.images, row)?.parse()?;
-    let mut found = Vec::new();
-    for point in measured.points.iter().filter(|p| p.is(wanted)) {
-        found.extend(
-            point
-                .values(value, &images)
-                .into_iter()
-                .map(|(run, v)| (format!("{} {run}", point.campaign), v)),
-        );
-    }
-    Ok(found)
+    let points = measured.points.iter().filter(|p| p.is(wanted));
+    let of_point = |point: &'m MeasuredPoint| {
+        let values = point.values(value, &images).into_iter();
+        values.map(|(run, value)| Found {
+            campaign: &point.campaign,
+            run,
+            value,
+        })
+    };
+    Ok(points.flat_map(of_point).collect())
 }
 
 fn summarise(
-    found: &[(String, f64)],
+    found: &[Found<'_>],
     tolerance_pct: f64,
     reason: Option<Reason>,
 ) -> Option<MeasuredHere> {
     let n = found.len();
-    let value = found.iter().map(|(_, v)| v).sum::<f64>() / n as f64;
+    let value = found.iter().map(|f| f.value).sum::<f64>() / n as f64;
     let sd = (n > 1).then(|| {
-        (found.iter().map(|(_, v)| (v - value).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt()
+        (found.iter().map(|f| (f.value - value).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt()
     });
-    let mut from: Vec<&str> = found
+    let mut from: Vec<String> = found
         .iter()
         .take(3)
-        .map(|(from, _)| from.as_str())
+        .map(|f| format!("{} {}", f.campaign, f.run))
         .collect();
     if n > 3 {
-        from.push("…");
+        from.push("…".to_owned());
     }
     (n > 0).then(|| MeasuredHere {
         value,
         n,
         sd,
         from: from.join(", "),
+        campaigns: campaigns(found),
         tolerance_pct,
         reason,
     })
@@ -316,7 +359,7 @@ fn cell(
     key: CellKey,
     column: &Column,
     (printed, likely): (f64, Option<f64>),
-    found: &[(String, f64)],
+    found: &[Found<'_>],
 ) -> Option<JoinedCell> {
     let measured = summarise(found, column.tolerance_pct, column.reason())?;
     let agreement = measured.agreement(printed, likely);
@@ -380,7 +423,7 @@ struct Level {
 }
 
 /// Adds what was printed and measured at a value of what rises along a series.
-fn add_level(levels: &mut Vec<Level>, along: f64, printed: f64, measured: Vec<(String, f64)>) {
+fn add_level(levels: &mut Vec<Level>, along: f64, printed: f64, measured: &[Found<'_>]) {
     let at = levels
         .iter()
         .position(|l| l.along == along)
@@ -393,9 +436,7 @@ fn add_level(levels: &mut Vec<Level>, along: f64, printed: f64, measured: Vec<(S
             levels.len() - 1
         });
     levels[at].printed.push(printed);
-    levels[at]
-        .measured
-        .extend(measured.into_iter().map(|(_, v)| v));
+    levels[at].measured.extend(measured.iter().map(|f| f.value));
 }
 
 /// The differences between neighbouring levels of each series.
@@ -449,6 +490,7 @@ fn differences(
     }
     let mut series: IndexMap<Vec<String>, Vec<Level>> = IndexMap::new();
     let (mut corrected, mut left_out): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let mut by: IndexSet<String> = IndexSet::new();
     for (number, row) in rows(printed)
         .iter()
         .enumerate()
@@ -496,16 +538,20 @@ fn differences(
             .misprint(number, &wanted.column)
             .and_then(|m| m.likely?.number())
             .unwrap_or(in_print);
-        add_level(series.entry(named).or_default(), along, in_print, found);
+        by.extend(campaigns(&found));
+        add_level(series.entry(named).or_default(), along, in_print, &found);
     }
     let reason = wanted.reason();
+    let steps = steps(series, wanted.tolerance_pct, reason.as_ref());
     JoinedDifferences {
+        campaigns: by.into_iter().filter(|_| !steps.is_empty()).collect(),
+        table: wanted.table.clone(),
         id: wanted.id.clone(),
         title: wanted.title.clone(),
         caption: wanted.caption.clone(),
         unit: wanted.value.unit.word(),
         tolerance_pct: wanted.tolerance_pct,
-        steps: steps(series, wanted.tolerance_pct, reason.as_ref()),
+        steps,
         reason,
         corrected,
         left_out,

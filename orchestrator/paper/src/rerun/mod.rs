@@ -16,7 +16,7 @@ pub use definition::{
     Campaign, Definition, FILE, PrintedSwitch, SeriesClaim, SeriesDefinition, load,
 };
 pub use join::{
-    Joined, JoinedCell, JoinedDifferences, JoinedTable, SeriesStep, UnmeasuredRow, join,
+    Joined, JoinedCell, JoinedDifferences, JoinedTable, SeriesStep, UnmeasuredRow, join, programs,
 };
 pub use measured::MeasuredSeries;
 pub use runs::CampaignMeasurements;

@@ -319,6 +319,7 @@ fn what_is_held_against_print_is_drawn_over_print() {
     assert_eq!(drawn.keys.len(), 2);
     assert!(drawn.panels.len() > 3 && drawn.panels[0].contains("MiB"));
     let measured = MeasuredHere {
+        campaigns: Vec::new(),
         value: 110.2,
         n: 3,
         sd: Some(0.1),

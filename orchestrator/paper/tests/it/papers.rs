@@ -382,6 +382,7 @@ fn a_number_that_needs_a_corrected_input_says_so() {
 
 fn measured(value: f64, tolerance_pct: f64) -> MeasuredHere {
     MeasuredHere {
+        campaigns: Vec::new(),
         value,
         n: 3,
         sd: Some(0.1),

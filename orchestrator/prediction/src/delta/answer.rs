@@ -74,8 +74,10 @@ pub struct MethodAnswer {
 pub struct DeltaAnswer {
     /// The question.
     pub question: DeltaQuestion,
-    /// The fitted changed volume.
+    /// The fitted changed volume of all zones together.
     pub volume: ChangedVolume,
+    /// Whether methods and intervals follow from the sum of the zones, and not from `volume`.
+    pub by_zone: bool,
     /// The same by zone of memory, where the zones of several pairs are known.
     pub zones: Vec<ZoneAnswer>,
     /// The codec; none: blocks as they are.
@@ -104,6 +106,104 @@ impl DeltaAnswer {
     }
 }
 
+/// The zone of what changed in none of the known ones: files that are no images.
+const OTHER: &str = "other files";
+/// Less than a block, in MiB, is what rounding leaves.
+const NO_BLOCK_MIB: f64 = 1e-3;
+
+/// What changes within a distance: the sum of the zones where all are known, each of which changes by no more than it has; else what all pairs say.
+struct Changes {
+    volume: ChangedVolume,
+    zones: Vec<(String, ChangedVolume)>,
+}
+
+impl Changes {
+    fn fit(evidence: &Evidence<'_>) -> Result<Self, FitError> {
+        let mut zones = Vec::new();
+        for of in with_other(evidence.pairs, evidence.zones) {
+            zones.push((of.zone, ChangedVolume::fit(&of.pairs)?));
+        }
+        Ok(Self {
+            volume: ChangedVolume::fit(evidence.pairs)?,
+            zones,
+        })
+    }
+
+    fn by_zone(&self) -> bool {
+        !self.zones.is_empty()
+    }
+
+    fn sum(&self, of: impl Fn(&ChangedVolume) -> f64) -> f64 {
+        let sum: f64 = self.zones.iter().map(|(_, zone)| of(zone)).sum();
+        sum.min(self.volume.curve.full_mib)
+    }
+
+    fn at(&self, distance_s: f64) -> f64 {
+        if self.by_zone() {
+            self.sum(|zone| zone.curve.at(distance_s))
+        } else {
+            self.volume.curve.at(distance_s)
+        }
+    }
+
+    /// Zones change together, so that the ends of their intervals add up.
+    fn interval(&self, distance_s: f64) -> Interval {
+        if self.by_zone() {
+            Interval {
+                low: self.sum(|zone| zone.interval(distance_s).low),
+                high: self.sum(|zone| zone.interval(distance_s).high),
+            }
+        } else {
+            self.volume.interval(distance_s)
+        }
+    }
+
+    /// The shortest and the longest distance that the fit has seen.
+    fn seen_s(&self) -> (f64, f64) {
+        let first = self.zones.first().map_or(&self.volume, |(_, zone)| zone);
+        (first.shortest_s, first.longest_s)
+    }
+}
+
+/// The zones, with what changed in none of them as another one. Empty where they are not known of the same pairs.
+fn with_other(all: &[ChangedPair], zones: &[ZonePairs]) -> Vec<ZonePairs> {
+    let ids = |pairs: &[ChangedPair]| -> Vec<(u32, u32)> {
+        let mut ids: Vec<_> = pairs.iter().map(|p| (p.from, p.to)).collect();
+        ids.sort_unstable();
+        ids
+    };
+    let Some(first) = zones.first() else {
+        return Vec::new();
+    };
+    let known = ids(&first.pairs);
+    if zones.iter().any(|zone| ids(&zone.pairs) != known) {
+        return Vec::new();
+    }
+    let rest = known.iter().map(|id| {
+        let pair = all.iter().find(|p| (p.from, p.to) == *id)?;
+        let of = zones.iter().flat_map(|zone| &zone.pairs);
+        let zones_mib: f64 = of
+            .filter(|p| (p.from, p.to) == *id)
+            .map(|p| p.changed_mib)
+            .sum();
+        Some(ChangedPair {
+            changed_mib: (pair.changed_mib - zones_mib).max(0.0),
+            ..*pair
+        })
+    });
+    let Some(rest) = rest.collect::<Option<Vec<ChangedPair>>>() else {
+        return Vec::new();
+    };
+    let mut with = zones.to_vec();
+    if rest.iter().any(|p| p.changed_mib > NO_BLOCK_MIB) {
+        with.push(ZonePairs {
+            zone: OTHER.to_owned(),
+            pairs: rest,
+        });
+    }
+    with
+}
+
 /// A method is better by this part of the time, or it is not worth a word.
 const BETTER: f64 = 1e-3;
 
@@ -122,7 +222,8 @@ pub fn answer(
         }
     };
     let of_pairs = refused("give pairs of consecutive checkpoints of one run");
-    let volume = ChangedVolume::fit(evidence.pairs).map_err(of_pairs)?;
+    let changes = Changes::fit(&evidence).map_err(of_pairs)?;
+    let volume = &changes.volume;
     if let Some(codec) = evidence.codec {
         question.costs.packing = codec.packing;
     }
@@ -135,7 +236,7 @@ pub fn answer(
     };
     let of_job = refused("look at --app-time, --mtbf, --bandwidth and the other costs");
     let found: Vec<BestInterval> = choose_method(Choosing {
-        changed_mib: &|distance| volume.curve.at(distance),
+        changed_mib: &|distance| changes.at(distance),
         job: &job,
         aim: question.aim,
     })
@@ -149,7 +250,7 @@ pub fn answer(
             if let Some(codec) = evidence.codec {
                 job.costs.packing.delta_ratio = end(codec.delta_ratio);
             }
-            let changed_mib = |distance| end(volume.interval(distance));
+            let changed_mib = |distance| end(changes.interval(distance));
             delta_run(run.storing, &changed_mib, &job, run.checkpoints + 1).map_err(of_job)
         };
         let (least, most) = (at(&|ends| ends.low)?, at(&|ends| ends.high)?);
@@ -164,24 +265,23 @@ pub fn answer(
             },
         });
     }
-    let mut warnings = warnings(&volume, &methods, &ends);
+    let mut warnings = warnings(changes.seen_s(), &methods, &ends);
     warnings.extend(evidence.codec.iter().flat_map(|c| c.warnings.clone()));
     let interval_s = methods.first().map_or(0.0, |m| m.run.interval_s);
-    let mut zones = Vec::new();
-    for of in evidence.zones {
-        let volume = ChangedVolume::fit(&of.pairs).map_err(of_pairs)?;
-        zones.push(ZoneAnswer {
-            zone: of.zone.clone(),
-            changed_mib: volume.curve.at(interval_s),
-            volume,
-        });
-    }
+    let by_zone = changes.by_zone();
+    let Changes { volume, zones } = changes;
+    let zone = |(zone, volume): (String, ChangedVolume)| ZoneAnswer {
+        zone,
+        changed_mib: volume.curve.at(interval_s),
+        volume,
+    };
     Ok(DeltaAnswer {
         question,
         young_full_s: found.first().map_or(0.0, |b| b.young_full_s),
         daly_full_s: found.first().map_or(0.0, |b| b.daly_full_s),
         volume,
-        zones,
+        by_zone,
+        zones: zones.into_iter().map(zone).collect(),
         codec: evidence.codec.cloned(),
         methods,
         warnings,
@@ -189,10 +289,13 @@ pub fn answer(
 }
 
 /// `ends`: what is to be least (seconds or dollars) of each method with the least and the most that may have changed.
-fn warnings(volume: &ChangedVolume, methods: &[MethodAnswer], ends: &[[f64; 2]]) -> Vec<String> {
+fn warnings(
+    (shortest_s, longest_s): (f64, f64),
+    methods: &[MethodAnswer],
+    ends: &[[f64; 2]],
+) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(best) = methods.first() {
-        let (shortest_s, longest_s) = (volume.shortest_s, volume.longest_s);
         let reach_s = best.run.reach_s;
         if reach_s > 0.0 && !(shortest_s / 2.0..=longest_s * 2.0).contains(&reach_s) {
             warnings.push(format!(

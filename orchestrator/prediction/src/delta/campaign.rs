@@ -26,7 +26,7 @@ pub struct CampaignSeries {
 pub struct ZonePairs {
     /// Its name.
     pub zone: String,
-    /// What changed in it. `full_mib` is that of the whole checkpoint.
+    /// What changed in it. `full_mib` is what the zone has, or the whole checkpoint where that is not known: more cannot change.
     pub pairs: Vec<ChangedPair>,
 }
 
@@ -59,6 +59,7 @@ pub fn series_of(index: &Index) -> Result<Vec<CampaignSeries>, AnalysisError> {
     }
     let mut series: Vec<CampaignSeries> = Vec::new();
     let changes = index.series_changes()?;
+    let sizes = index.zone_sizes()?;
     for (point, run, of) in chosen {
         let (mut pairs, mut zones) = (Vec::new(), BTreeMap::<String, Vec<ChangedPair>>::new());
         for change in changes.iter().filter(|c| c.run == run) {
@@ -73,10 +74,17 @@ pub fn series_of(index: &Index) -> Result<Vec<CampaignSeries>, AnalysisError> {
                 full_mib: newer.1 / MIB,
             };
             if pair.distance_s > 0.0 {
-                match &change.zone {
-                    None => pairs.push(pair),
-                    Some(zone) => zones.entry(zone.clone()).or_default().push(pair),
-                }
+                let Some(zone) = &change.zone else {
+                    pairs.push(pair);
+                    continue;
+                };
+                let size = sizes.iter().find(|s| s.run == run && s.zone == *zone);
+                zones.entry(zone.clone()).or_default().push(ChangedPair {
+                    full_mib: size.map_or(pair.full_mib, |s| {
+                        (s.bytes / MIB).max(pair.changed_mib).max(f64::MIN_POSITIVE)
+                    }),
+                    ..pair
+                });
             }
         }
         if !pairs.is_empty() {

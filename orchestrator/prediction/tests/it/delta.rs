@@ -1,7 +1,9 @@
 //! Which method stores checkpoints, and how often.
 
 use cvc_delta::{Matrix, Method, Threshold};
-use cvc_model::delta::{Aim, DeltaCosts, Packing, Prices, Storing, VolumeForm, stored_states};
+use cvc_model::delta::{
+    Aim, ChangedPair, DeltaCosts, Packing, Prices, Storing, VolumeForm, stored_states,
+};
 use cvc_prediction::delta::{
     DeltaQuestion, Evidence, Packed, PackedState, ZonePairs, answer, pairs_of, parse_pairs,
 };
@@ -425,4 +427,90 @@ fn a_codec_makes_checkpoints_smaller_and_the_range_wider() {
         (m.total_s.high - m.total_s.low) / (m.run.total_s - QUESTION.app_s)
     };
     assert!(wide(with) > 0.0);
+}
+
+/// A program that can change at most 40 MiB, which it does at every distance, beside 12 MiB of shared memory to which 0.1 MiB are added each second,
+/// in images of 338 MiB: all pairs together look as if 0.1 MiB more changed each second without end, 290 MiB after 2500 s.
+fn table_and_log(count: u32) -> (Vec<ChangedPair>, Vec<ZonePairs>) {
+    let (mut all, mut data, mut log) = (Vec::new(), Vec::new(), Vec::new());
+    for to in 1..count {
+        for from in 0..to {
+            let distance_s = 10.0 * f64::from(to - from);
+            let pair = |changed_mib: f64, full_mib: f64| ChangedPair {
+                from,
+                to,
+                distance_s,
+                changed_mib,
+                full_mib,
+            };
+            let added = 0.1 * distance_s;
+            all.push(pair(40.0 + added, 338.0));
+            data.push(pair(40.0, 286.0));
+            log.push(pair(added, 12.0));
+        }
+    }
+    let of = |zone: &str, pairs| ZonePairs {
+        zone: zone.to_owned(),
+        pairs,
+    };
+    (all, vec![of("DTAPP", data), of("SHMEM", log)])
+}
+
+#[test]
+fn the_fit_by_zone_drives_the_choice_and_no_zone_changes_by_more_than_it_has() {
+    let (pairs, zones) = table_and_log(9);
+    let evidence = Evidence {
+        zones: &zones,
+        ..Evidence::of(&pairs)
+    };
+    let (by_zone, all) = (
+        answer(evidence, QUESTION).expect("an answer"),
+        answer(Evidence::of(&pairs), QUESTION).expect("an answer"),
+    );
+    assert!(by_zone.by_zone && !all.by_zone);
+    let changed = |distance_s: f64, found: &cvc_prediction::delta::DeltaAnswer| -> f64 {
+        found
+            .zones
+            .iter()
+            .map(|z| z.volume.curve.at(distance_s))
+            .sum()
+    };
+    assert!((all.volume.curve.at(2500.0) - 290.0).abs() < 1.0);
+    assert!(
+        (changed(2500.0, &by_zone) - 52.0).abs() < 0.5,
+        "{:?}",
+        by_zone.zones
+    );
+    for method in &by_zone.methods {
+        let run = &method.run;
+        if run.storing.name() != "full" {
+            assert!(run.ckpt_mib <= 52.5, "{run:?}");
+        }
+    }
+    let differential = by_zone.method("differential").expect("it");
+    let of_all = all.method("differential").expect("it");
+    assert!(differential.run.total_s < of_all.run.total_s);
+    assert!(differential.total_s.high < of_all.total_s.high);
+}
+
+#[test]
+fn what_is_in_no_zone_counts_and_zones_of_other_pairs_do_not_decide() {
+    let (mut pairs, mut zones) = table_and_log(9);
+    for pair in &mut pairs {
+        pair.changed_mib += 7.0;
+    }
+    let with = |pairs: &[ChangedPair], zones: &[ZonePairs]| {
+        let evidence = Evidence {
+            zones,
+            ..Evidence::of(pairs)
+        };
+        answer(evidence, QUESTION).expect("an answer")
+    };
+    let found = with(&pairs, &zones);
+    let other = found.zones.iter().find(|z| z.zone == "other files");
+    let other = other.expect("what is in no zone").volume.curve.at(60.0);
+    assert!((other - 7.0).abs() < 0.1, "{other}");
+    zones[0].pairs.pop();
+    let found = with(&pairs, &zones);
+    assert!(!found.by_zone && found.zones.is_empty());
 }

@@ -74,7 +74,6 @@ impl NodeSeries {
     fn measure(&mut self, dir: &Path) -> Result<SeriesState, DeltaError> {
         let begin = Instant::now();
         let mut state = self.saved.list(dir)?;
-        state.files = by_what_was_saved(state.files);
         state.links.clear();
         let (signature, parts) = sign_with_parts(&state, BlockSize::PAGE, &|_| {})?;
         let hash_s = begin.elapsed().as_secs_f64();
@@ -118,31 +117,6 @@ fn is_script(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|end| end == "sh")
 }
 
-/// Gives files of `_files` directories the names by which those of several checkpoints are compared. A file is saved by another process each time, under
-/// a number of its own, so that the name of what was saved is all that stays; where that is not enough to tell files apart, they keep their names.
-fn by_what_was_saved(mut files: Vec<SourceFile>) -> Vec<SourceFile> {
-    let mut saved: HashMap<String, usize> = HashMap::new();
-    for name in files.iter().filter_map(|file| original(&file.name)) {
-        *saved.entry(name.to_owned()).or_default() += 1;
-    }
-    for file in &mut files {
-        let name = original(&file.name).filter(|name| saved.get(*name) == Some(&1));
-        if let Some(name) = name.map(|name| format!("saved/{name}")) {
-            file.name = name;
-        }
-    }
-    files.sort_by(|a, b| a.name.cmp(&b.name));
-    files
-}
-
-/// What was saved in a file of a `_files` directory: its name without the number behind it.
-fn original(name: &str) -> Option<&str> {
-    let (_, file) = name.rsplit_once('/')?;
-    let (original, number) = file.rsplit_once('_')?;
-    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
-    is_number.then_some(original)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,7 +131,7 @@ mod tests {
         };
         let names = |left: &mut HashMap<String, SystemTime>| -> Vec<String> {
             let files = Source::list(dir.path()).expect("a state").files;
-            let own = by_what_was_saved(of_this_checkpoint(files, left)).into_iter();
+            let own = of_this_checkpoint(files, left).into_iter();
             own.map(|file| file.name).collect()
         };
         let mut left = HashMap::new();
@@ -175,17 +149,21 @@ mod tests {
             names(&mut left),
             [
                 "ckpt_a_1.dmtcp",
+                "ckpt_a_1_files/segment-7_99606",
                 "ckpt_a_1_files/twice_99607",
                 "ckpt_b_2.dmtcp",
-                "ckpt_b_2_files/twice_99606",
-                "saved/segment-7"
+                "ckpt_b_2_files/twice_99606"
             ]
         );
         // another process saves it
         put("ckpt_b_2_files/segment-7_99611");
         assert_eq!(
             names(&mut left),
-            ["ckpt_a_1.dmtcp", "ckpt_b_2.dmtcp", "saved/segment-7"]
+            [
+                "ckpt_a_1.dmtcp",
+                "ckpt_b_2.dmtcp",
+                "ckpt_b_2_files/segment-7_99611"
+            ]
         );
     }
 

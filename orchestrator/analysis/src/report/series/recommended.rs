@@ -73,7 +73,11 @@ pub(super) fn advised(data: &Data, index: &Index) -> Result<Vec<Advised>, Analys
                 aim: Aim::Time,
             };
             // pairs that no curve fits, or a run that never ends, are nothing to advise on
-            let found = answer(Evidence::of(&series.pairs), question).ok()?;
+            let evidence = Evidence {
+                zones: &series.zones,
+                ..Evidence::of(&series.pairs)
+            };
+            let found = answer(evidence, question).ok()?;
             Some((*mtbf_s, found))
         });
         let answers: Vec<(f64, DeltaAnswer)> = answers.collect();

@@ -9,11 +9,11 @@ use crate::{
     args::{DeltaCompareArgs, MethodName},
     exit_status::ExitStatus,
     failure::Failure,
-    output::{self, tell},
+    output::{self, note, tell},
     text::{paragraph, table},
 };
 use cvc_core::units::{counted, duration, size};
-use cvc_delta::{Addressing, Codec, Matrix, Method, Series, SeriesOptions};
+use cvc_delta::{Addressing, Codec, Matrix, Method, Series, SeriesOptions, TimeSource};
 use cvc_os::atomic_file::{self, Durability};
 use serde::Serialize;
 use std::{
@@ -123,6 +123,11 @@ pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
         .collect::<Result<_, cvc_delta::DeltaError>>();
     progress.finish();
     let matrices = matrices?;
+    if args.csv.is_some() && matrices.iter().any(|(_, of)| of.times == TimeSource::Files) {
+        note(
+            "warning: distances are those of the times of files: if these were copied without `cp -p`, they say when",
+        );
+    }
     if let Some(path) = &args.csv {
         let text = csv(&matrices[0].1);
         if is_alone {

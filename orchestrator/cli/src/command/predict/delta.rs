@@ -11,6 +11,7 @@ use crate::{
 };
 use camino::Utf8PathBuf;
 use cvc_core::units::counted;
+use cvc_delta::TimeSource;
 use cvc_model::delta::{Aim, ChangedVolume, DeltaCosts, Packing, Prices, Storing, VolumeForm};
 use cvc_prediction::delta::{
     DeltaAnswer, DeltaQuestion, Evidence, MethodAnswer, ZoneAnswer, answer,
@@ -47,6 +48,8 @@ struct CodecLoss {
     block_bytes: Option<u64>,
     lost: f64,
 }
+
+const OF_FILES: &str = "times are those of the files: if these were copied without `cp -p`, all that follows is wrong; --every says how far apart the checkpoints were taken";
 
 pub fn predict_delta(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<ExitStatus, Failure> {
     let stored = &args.stored;
@@ -98,7 +101,11 @@ pub fn predict_delta(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<ExitS
                 zones: &input.zones,
                 codec,
             };
-            answers.push((input.block_bytes, answer(evidence, question)?));
+            let mut found = answer(evidence, question)?;
+            if input.times == TimeSource::Files {
+                found.warnings.insert(0, OF_FILES.to_owned());
+            }
+            answers.push((input.block_bytes, found));
         }
     }
     let value = |a: &DeltaAnswer| {
@@ -236,6 +243,11 @@ fn show(
     codecs: &[CodecLoss],
 ) -> std::io::Result<()> {
     let line = |out: &mut dyn Write, text: &str| writeln!(out, "{}", paragraph("", text));
+    let (first, warnings): (Vec<&String>, Vec<&String>) =
+        answer.warnings.iter().partition(|w| *w == OF_FILES);
+    for warning in first {
+        line(out, &format!("warning: {warning}"))?;
+    }
     line(out, &sentence(answer))?;
     let mut rows = table(
         [
@@ -299,7 +311,7 @@ fn show(
         }
     }
     line(out, &fitted(answer, block_bytes))?;
-    if let Some(why) = &answer.volume.simpler {
+    if let Some(why) = answer.volume.simpler.as_ref().filter(|_| !answer.by_zone) {
         line(out, why)?;
     }
     if blocks.len() > 1 {
@@ -333,7 +345,7 @@ fn show(
             milliseconds(costs.file_s)
         ),
     )?;
-    for warning in &answer.warnings {
+    for warning in warnings {
         line(out, &format!("warning: {warning}"))?;
     }
     Ok(())
@@ -443,9 +455,14 @@ fn formula(found: &ChangedVolume) -> String {
 fn fitted(answer: &DeltaAnswer, block_bytes: Option<u64>) -> String {
     let found = &answer.volume;
     let block = block_bytes.map_or_else(String::new, |b| format!(", blocks of {} KiB", b >> 10));
+    let what = if answer.by_zone {
+        "the sum of its zones".to_owned()
+    } else {
+        formula(found)
+    };
     format!(
         "changed between two checkpoints τ apart: {}, of {} (from {} of {}, {} to {} apart{block})",
-        formula(found),
+        what,
         volume(found.curve.full_mib),
         counted(found.pairs, "pair"),
         counted(found.checkpoints, "checkpoint"),

@@ -9,8 +9,8 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::units::ByteSize;
 use cvc_delta::{
-    BlockSize, Codec, DeltaError, DeltaErrorKind, Matrix, Method, Parts, Series, SeriesOptions,
-    Signature, Source, changed_by_part, changed_bytes, sign_with_parts,
+    Addressing, BlockSize, Codec, DeltaError, DeltaErrorKind, Matrix, Method, Parts, Series,
+    SeriesOptions, Signature, TimeSource, changed_by_part,
 };
 use cvc_model::delta::ChangedPair;
 use cvc_prediction::{
@@ -20,12 +20,17 @@ use cvc_prediction::{
     holdout::rebuild_index,
 };
 use cvc_session::campaigns::campaign_dir;
-use std::time::Instant;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
 
 /// What is known for one size of blocks.
 pub struct Input {
     /// Bytes of a block; none for a table of pairs.
     pub block_bytes: Option<u64>,
+    /// Where the times are from.
+    pub times: TimeSource,
     /// All pairs.
     pub pairs: Vec<ChangedPair>,
     /// The same by zone.
@@ -36,11 +41,20 @@ pub struct Input {
 
 /// Most states that are stored to measure a codec.
 const SAMPLE: usize = 4;
+/// Times of files that are nearer than this are those of a copy, seconds.
+const SHORTEST_S: f64 = 1.0;
 const MIB: f64 = (1u64 << 20) as f64;
 
 /// Reads what was named, for each size of blocks.
 pub fn read(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, Failure> {
     let stored = &args.stored;
+    let is_table = |path: &Utf8PathBuf| path.extension() == Some("csv");
+    if stored.every.is_some() && (!args.from.is_empty() || states.iter().any(is_table)) {
+        return Err(usage(
+            "--every: a campaign and a table have the times of their checkpoints".into(),
+            Some("leave it out, or give the directories of the checkpoints"),
+        ));
+    }
     if !args.from.is_empty() {
         if let Some(state) = states.first() {
             return Err(usage(
@@ -62,7 +76,6 @@ pub fn read(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, Fa
         }
         return of_campaign(args, campaign);
     }
-    let is_table = |path: &Utf8PathBuf| path.extension() == Some("csv");
     if let Some(path) = states.iter().find(|p| is_table(p)) {
         if states.len() > 1 {
             return Err(usage(
@@ -84,6 +97,7 @@ pub fn read(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, Fa
         }
         return Ok(vec![Input {
             block_bytes: None,
+            times: TimeSource::Given,
             pairs: pairs_from_csv(path)?,
             zones: Vec::new(),
             codecs: Vec::new(),
@@ -120,9 +134,11 @@ fn of_states(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, F
                 Some("a page, 4KiB, is the smallest that can differ"),
             )
         })?;
-        let (matrix, zones) = compare(states, block).map_err(unreadable)?;
+        let (mut matrix, zones) = compare(states, block).map_err(delta_failure)?;
+        set_times(&mut matrix, args.stored.every, zones.has_images)?;
         let pairs = pairs_of(&matrix)?;
         all.push(Input {
+            times: matrix.times,
             block_bytes: Some(block.bytes()),
             zones: zone_pairs(&matrix, &zones),
             codecs: measure(args, states, block)?,
@@ -132,52 +148,95 @@ fn of_states(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, F
     Ok(all)
 }
 
-/// Bytes that changed in a zone, by the newer and the older of two states.
-type ZoneChanges = Vec<(&'static str, usize, usize, u64)>;
+/// What zones have and what changed in them, MiB.
+#[derive(Default)]
+struct ZoneVolumes {
+    /// Whether there are images.
+    has_images: bool,
+    /// By zone and state.
+    sizes: BTreeMap<(&'static str, usize), f64>,
+    /// By zone, newer and older state; nothing else changed.
+    changed: BTreeMap<(&'static str, usize, usize), f64>,
+}
 
 /// Reads states, and compares each with all before it.
-fn compare(states: &[Utf8PathBuf], block: BlockSize) -> Result<(Matrix, ZoneChanges), DeltaError> {
+fn compare(states: &[Utf8PathBuf], block: BlockSize) -> Result<(Matrix, ZoneVolumes), DeltaError> {
     let progress = bar();
     progress.set_message("reading states");
-    let mut signed: Vec<(Signature, Parts)> = Vec::new();
-    let (mut taken_s, mut bytes, mut changed) = (Vec::new(), Vec::new(), Vec::new());
-    let mut zones = ZoneChanges::new();
-    for (newer, state) in states.iter().enumerate() {
-        let source = Source::list(state.as_ref())?;
-        let (signature, parts) = sign_with_parts(&source, block, &|bytes| progress.advance(bytes))?;
-        taken_s.push(source.taken_s);
-        bytes.push(signature.bytes());
-        let row = signed.iter().map(|(old, _)| changed_bytes(&signature, old));
-        changed.push(row.collect());
-        for (older, (old, _)) in signed.iter().enumerate() {
-            for (part, bytes) in changed_by_part(&signature, &parts, old) {
-                zones.push((part.zone().as_str(), newer, older, bytes));
+    let mut zones = ZoneVolumes::default();
+    let mut each = |new: &Signature, parts: &Parts, before: &[Signature]| {
+        let newer = before.len();
+        zones.has_images |= !parts.is_empty();
+        for (part, bytes) in parts.bytes(new) {
+            *zones
+                .sizes
+                .entry((part.zone().as_str(), newer))
+                .or_default() += bytes as f64 / MIB;
+        }
+        for (older, old) in before.iter().enumerate() {
+            for (part, bytes) in changed_by_part(new, parts, old) {
+                let at = (part.zone().as_str(), newer, older);
+                *zones.changed.entry(at).or_default() += bytes as f64 / MIB;
             }
         }
-        signed.push((signature, parts));
-    }
+    };
+    let read = |bytes| progress.advance(bytes);
+    let matrix = Matrix::read_each(states, Addressing::Address, block, &read, &mut each)?;
     progress.finish_and_clear();
-    Ok((Matrix::new(taken_s, bytes, changed), zones))
+    Ok((matrix, zones))
+}
+
+/// When states were taken: `every_s` apart, or as they say themselves.
+fn set_times(matrix: &mut Matrix, every_s: Option<f64>, has_images: bool) -> Result<(), Failure> {
+    const HINT: &str = "--every 60s, if they were taken every minute; the script that DMTCP writes with its images, dmtcp_restart_script*.sh, has the time too";
+    if let Some(every_s) = every_s {
+        matrix.taken_s = (0..matrix.len()).map(|n| n as f64 * every_s).collect();
+        matrix.times = TimeSource::Given;
+        return Ok(());
+    }
+    if matrix.times != TimeSource::Files {
+        return Ok(());
+    }
+    let refuse = |message: String| Failure::Other {
+        status: ExitStatus::Model,
+        message,
+        hint: Some(HINT.into()),
+    };
+    if has_images {
+        return Err(refuse(
+            "when these images were taken is not known: times of files are those of a copy".into(),
+        ));
+    }
+    let close = matrix.taken_s.windows(2).enumerate().find(|(_, t)| {
+        let apart_s = t[1] - t[0];
+        (0.0..SHORTEST_S).contains(&apart_s)
+    });
+    match close {
+        Some((n, t)) => Err(refuse(format!(
+            "the files of state {} are {:.3} s younger than those of state {}: that is how a copy was made, not when checkpoints were taken",
+            n + 2,
+            t[1] - t[0],
+            n + 1
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The pairs of each zone in which something changed; a pair without a change in it is one of 0.
-fn zone_pairs(matrix: &Matrix, changes: &ZoneChanges) -> Vec<ZonePairs> {
-    let mut names: Vec<&str> = changes.iter().map(|(zone, ..)| *zone).collect();
-    names.sort_unstable();
-    names.dedup();
-    let of = |zone: &str| {
+fn zone_pairs(matrix: &Matrix, zones: &ZoneVolumes) -> Vec<ZonePairs> {
+    let names: BTreeSet<&'static str> = zones.changed.keys().map(|(zone, ..)| *zone).collect();
+    let of = |zone: &'static str| {
         let pairs = (1..matrix.len()).flat_map(|newer| (0..newer).map(move |older| (newer, older)));
         let pair = |(newer, older): (usize, usize)| {
-            let bytes = changes
-                .iter()
-                .filter(|(z, n, o, _)| (*z, *n, *o) == (zone, newer, older))
-                .fold(0, |sum, (.., bytes)| sum + bytes);
+            let changed = zones.changed.get(&(zone, newer, older));
+            let changed_mib = changed.copied().unwrap_or(0.0);
+            let size = zones.sizes.get(&(zone, newer)).copied().unwrap_or(0.0);
             ChangedPair {
                 from: older as u32,
                 to: newer as u32,
                 distance_s: matrix.taken_s[newer] - matrix.taken_s[older],
-                changed_mib: bytes as f64 / MIB,
-                full_mib: matrix.bytes[newer] as f64 / MIB,
+                changed_mib,
+                full_mib: size.max(changed_mib).max(f64::MIN_POSITIVE),
             }
         };
         ZonePairs {
@@ -330,6 +389,7 @@ fn of_campaign(args: &PredictArgs, campaign: &Utf8Path) -> Result<Vec<Input>, Fa
     blocks.dedup();
     let input = |block_bytes: Option<u64>, codecs: Vec<CodecAnswer>| Input {
         block_bytes,
+        times: TimeSource::Given,
         pairs: found.pairs.clone(),
         zones: found.zones.clone(),
         codecs,
@@ -362,9 +422,14 @@ pub(super) fn usage(message: String, hint: Option<&str>) -> Failure {
     }
 }
 
-fn unreadable(error: DeltaError) -> Failure {
+/// States that make no pairs.
+fn delta_failure(error: DeltaError) -> Failure {
+    let status = match error.kind {
+        DeltaErrorKind::NoCommonProcess { .. } => ExitStatus::Usage,
+        _ => ExitStatus::Unreadable,
+    };
     Failure::Other {
-        status: ExitStatus::Unreadable,
+        status,
         hint: error.hint().map(str::to_owned),
         message: error.to_string(),
     }

@@ -1,0 +1,62 @@
+//! Which file of an earlier state is the same as one of a later state: the one of the same name, or, of what DMTCP saves in `_files` directories, the one
+//! that was saved of the same original. DMTCP gives a saved file a number of its own with each checkpoint.
+
+use crate::signature::{ImageSignature, Signature};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The files of an earlier state, as a later one finds them.
+pub(crate) struct Partners<'a> {
+    old: &'a Signature,
+    /// Names of the later state's saved files that the earlier one lacks, with those of the earlier one's files.
+    saved: BTreeMap<String, String>,
+}
+
+impl<'a> Partners<'a> {
+    pub fn new(new: &Signature, old: &'a Signature) -> Self {
+        // where several were saved of one original, nothing tells which is which
+        let (mut once, mut twice) = (BTreeMap::new(), BTreeSet::new());
+        for name in new.images.keys().filter(|n| !old.images.contains_key(*n)) {
+            if let Some((original, _)) = original(name)
+                && once.insert(original, name).is_some()
+            {
+                twice.insert(original);
+            }
+        }
+        let mut saved = BTreeMap::new();
+        for (original_name, name) in once {
+            let of_same = old.images.keys().filter_map(|old| {
+                let (original, number) = original(old)?;
+                (original == original_name).then_some((number, old))
+            });
+            if let Some((_, partner)) = of_same.max()
+                && !twice.contains(original_name)
+            {
+                saved.insert(name.clone(), partner.clone());
+            }
+        }
+        Self { old, saved }
+    }
+
+    /// The earlier file's name and hashes.
+    pub fn of(&self, name: &str) -> Option<(&str, &'a ImageSignature)> {
+        let name = self.saved.get(name).map_or(name, String::as_str);
+        let (name, image) = self.old.images.get_key_value(name)?;
+        Some((name, image))
+    }
+
+    /// The number of the first block of a file of the earlier state among all its blocks.
+    pub fn first_block(&self, name: &str) -> u64 {
+        let images = self.old.images.iter();
+        let before = images.take_while(|(other, _)| other.as_str() < name);
+        before.map(|(_, image)| image.blocks() as u64).sum()
+    }
+}
+
+/// What was saved in a file of a `_files` directory, and the number behind it.
+fn original(name: &str) -> Option<(&str, u64)> {
+    let (dir, file) = name.rsplit_once('/')?;
+    let (original, number) = file.rsplit_once('_')?;
+    let dir = dir.rsplit('/').next().unwrap_or(dir);
+    let is_saved = dir.starts_with("ckpt_") && dir.ends_with("_files");
+    Some((original, number.parse().ok()?)).filter(|_| is_saved)
+}
