@@ -89,6 +89,7 @@ pub(super) fn sum(model: ModelInfo, estimate: Estimate, parts: &[&Prediction]) -
         training,
         candidates: Vec::new(),
         own_half: Some(own_half),
+        spans_laws: parts.iter().any(|p| p.spans_laws),
     }
 }
 

@@ -254,6 +254,7 @@ impl Predictor<'_> {
             training,
             candidates: Vec::new(),
             own_half: None,
+            spans_laws: false,
         })
     }
 }
