@@ -190,7 +190,13 @@ pub fn choose<'s>(
         .into_iter()
         .zip(is_out)
         .filter_map(|(f, out)| (!out).then_some(f))
-        .reduce(|best, next| if score(&next) < score(&best) { next } else { best });
+        .reduce(|best, next| {
+            if score(&next) < score(&best) {
+                next
+            } else {
+                best
+            }
+        });
     let Some(best) = best else {
         return Err(candidates);
     };

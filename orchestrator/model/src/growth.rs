@@ -1,10 +1,10 @@
-//! What a program holds more of, the more processes there are: in proportion to them, or to their square.
+//! What a program holds more of, the more processes there are: in proportion to them, to their square, or both.
 
 use super::{
     check::at_least_one,
     curve::{Answer, Fitted, Model, ModelInfo, Parameter, Sample, Setting, Tier},
     estimate::Estimate,
-    fit::{Fit, FitError, least_squares, least_squares_not_negative, relative_weights},
+    fit::{Fit, FitError, least_squares_not_negative, relative_weights},
     scope::{Along, Common, Scope},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,10 +15,15 @@ const TELLING_COUNTS: usize = 3;
 /// Error of the form as a part of the value, and its least, MiB.
 const ERROR: (f64, f64) = (0.01, 0.15);
 
-/// The model: offset(at) + c + s·n or offset(at) + c + s·n², with n the processes, or those on the node, and c, s >= 0.
+/// Terms of the laws, by their place in 1, n, n²: a constant and a part for each process; for each process and each pair of them; a constant and
+/// the pairs.
+const LAWS: [[usize; 2]; 3] = [[0, 1], [1, 2], [0, 2]];
+
+/// The model: what `offset` knows, and the sum of two of c, s·n and r·n², none of them negative, with n the processes, or those on the node.
 ///
-/// Two numbers of processes fit both powers. The value is then that of the line, and the interval reaches from the curve in the logarithm of n to
-/// the parabola. From three on, a power that misses runs which the other one hits is out.
+/// Two numbers of processes fit two of the laws. The value is that of the first of them, and the interval reaches over both, and over a slower
+/// curve: in the logarithm of n or, where n times the least run is less than the largest one, a power of n. From three on, a law that misses runs
+/// which another one hits is out.
 #[derive(Clone, Copy, Debug)]
 pub struct Growth {
     id: &'static str,
@@ -34,7 +39,7 @@ impl Growth {
     pub(super) const fn of_data() -> Self {
         Self {
             id: "dtapp-growth",
-            formula: "MiB = c + s·P or c + s·P²; c, s >= 0",
+            formula: "MiB = two of c + s·P + r·P², none negative",
             along: Along::Processes,
             common: &[Common::Program],
             offset: |_| Ok(0.0),
@@ -64,11 +69,11 @@ impl Growth {
     }
 }
 
-/// Of one power: which of c and s are not 0, and their fit.
+/// A law that was fitted.
 #[derive(Debug)]
 struct Form {
-    power: i32,
-    kept: Vec<usize>,
+    /// Places of the terms that are not 0.
+    terms: Vec<usize>,
     fit: Fit,
     /// Largest distance from the mean of the runs with one number of processes, in parts of the form's error.
     miss: f64,
@@ -76,19 +81,41 @@ struct Form {
 
 impl Form {
     fn value(&self, n: f64) -> f64 {
-        let row = [1.0, n.powi(self.power)];
-        self.fit
-            .value(&self.kept.iter().map(|i| row[*i]).collect::<Vec<_>>())
+        let of_terms: Vec<f64> = self.terms.iter().map(|t| terms(n)[*t]).collect();
+        self.fit.value(&of_terms)
+    }
+}
+
+fn terms(n: f64) -> [f64; 3] {
+    [1.0, n, n * n]
+}
+
+/// The slowest growth through the means at two numbers of processes, a and b: n, value.
+#[derive(Clone, Copy, Debug)]
+struct Slowest {
+    a: (f64, f64),
+    b: (f64, f64),
+    is_power: bool,
+}
+
+impl Slowest {
+    fn value(self, n: f64) -> f64 {
+        let part = (n / self.a.0).ln() / (self.b.0 / self.a.0).ln();
+        if self.is_power {
+            self.a.1 * (self.b.1 / self.a.1).powf(part)
+        } else {
+            self.a.1 + part * (self.b.1 - self.a.1)
+        }
     }
 }
 
 #[derive(Debug)]
 struct Curve {
     of: Growth,
-    /// The powers that hold, the one that is taken first.
+    /// The laws that hold, the one that is taken first.
     forms: Vec<Form>,
-    /// The curve in the logarithm, where two numbers of processes tell nothing of the power.
-    slowest: Option<Fit>,
+    /// Where two numbers of processes do not show how fast it grows.
+    slowest: Option<Slowest>,
     scope: Scope,
 }
 
@@ -136,42 +163,42 @@ impl Model for Growth {
             .map(|(n, (sum, number))| (f64::from(n), sum / number))
             .collect();
         let weights = relative_weights(&samples.iter().map(|s| s.value).collect::<Vec<_>>());
-        let form = |power: i32| -> Result<Form, FitError> {
-            let rows: Vec<Vec<f64>> = ns.iter().map(|n| vec![1.0, n.powi(power)]).collect();
+        let form = |law: [usize; 2]| -> Result<Form, FitError> {
+            let row = |n: &f64| law.map(|term| terms(*n)[term]).into();
+            let rows: Vec<Vec<f64>> = ns.iter().map(row).collect();
             let (kept, fit) = least_squares_not_negative(&rows, &values, &weights)?;
-            if !kept.contains(&1) {
+            let form = Form {
+                terms: kept.iter().map(|place| law[*place]).collect(),
+                fit,
+                miss: 0.0,
+            };
+            if form.terms == [0] {
                 return Err(FitError::OutOfDomain(
                     "it does not grow with the processes".into(),
                 ));
             }
-            let form = Form {
-                power,
-                kept,
-                fit,
-                miss: 0.0,
-            };
             let miss = means
                 .iter()
                 .map(|(n, mean)| (form.value(*n) - mean).abs() / self.form_error(*mean))
                 .fold(0.0, f64::max);
             Ok(Form { miss, ..form })
         };
-        let (line, square) = (form(1)?, form(2)?);
-        let mut forms = if square.miss < line.miss && (line.miss > 1.0 || counts.len() >= TELLING_COUNTS)
-        {
-            vec![square, line]
+        let mut forms = LAWS.map(form).into_iter().collect::<Result<Vec<_>, _>>()?;
+        if counts.len() >= TELLING_COUNTS || forms.iter().all(|f| f.miss > 1.0) {
+            forms.sort_by(|a, b| a.miss.total_cmp(&b.miss));
         } else {
-            vec![line, square]
-        };
-        if forms[1].miss > 1.0 {
-            forms.truncate(1);
+            forms.sort_by_key(|f| f.miss > 1.0);
         }
-        let slowest = (counts.len() < TELLING_COUNTS && forms[0].power == 1)
-            .then(|| {
-                let rows: Vec<Vec<f64>> = ns.iter().map(|n| vec![1.0, n.ln()]).collect();
-                least_squares(&rows, &values, Some(&weights))
-            })
-            .transpose()?;
+        let held = forms.iter().filter(|f| f.miss <= 1.0).count();
+        forms.truncate(held.max(1));
+        let slowest = match means[..] {
+            [a, b] => Some(Slowest {
+                a,
+                b,
+                is_power: a.1 > 0.0 && b.1 / a.1 > b.0 / a.0,
+            }),
+            _ => None,
+        };
         Ok(Box::new(Curve {
             of: *self,
             forms,
@@ -190,14 +217,15 @@ impl Fitted for Curve {
             .forms
             .iter()
             .map(|form| form.value(n))
-            .chain(self.slowest.iter().map(|fit| fit.value(&[1.0, n.ln()])));
-        let [value, low, high] = all.fold(None, |ends: Option<[f64; 3]>, v| {
-            Some(ends.map_or([v; 3], |[first, low, high]| {
-                [first, low.min(v), high.max(v)]
-            }))
-        })
-        .unwrap_or_default()
-        .map(|v| v + offset);
+            .chain(self.slowest.map(|slowest| slowest.value(n)));
+        let [value, low, high] = all
+            .fold(None, |ends: Option<[f64; 3]>, v| {
+                Some(ends.map_or([v; 3], |[first, low, high]| {
+                    [first, low.min(v), high.max(v)]
+                }))
+            })
+            .unwrap_or_default()
+            .map(|v| v + offset);
         let band = self.of.form_error(value);
         let mut warnings = self.scope.warnings(at);
         if self.spans_laws() {
@@ -217,15 +245,14 @@ impl Fitted for Curve {
             return Vec::new();
         };
         let of = |(place, name): (usize, &'static str)| {
-            let kept = form.kept.iter().position(|k| *k == place);
+            let kept = form.terms.iter().position(|t| *t == place);
             Parameter {
                 name,
                 value: kept.map_or(0.0, |i| form.fit.coefficients[i]),
-                standard_error: kept
-                    .and_then(|i| form.fit.standard_errors.as_ref().map(|e| e[i])),
+                standard_error: kept.and_then(|i| form.fit.standard_errors.as_ref().map(|e| e[i])),
             }
         };
-        ["c", "s"].into_iter().enumerate().map(of).collect()
+        ["c", "s", "r"].into_iter().enumerate().map(of).collect()
     }
 
     fn spans_laws(&self) -> bool {
@@ -264,7 +291,11 @@ mod tests {
         // less than nothing is no constant part, so that a line cannot hold
         let (ratio, _, _) = answer(|p| 3.0 * p * p, &[2, 4], 8);
         assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
-        for law in [&line as &dyn Fn(f64) -> f64, &square] {
+        // each process has a file that grows with the processes
+        let files = |p: f64| p * (4.0 + 2.0 * p);
+        let (ratio, covers, _) = answer(files, &[2, 4], 8);
+        assert!((ratio - 1.0).abs() < 1e-9 && covers == Some(true));
+        for law in [&line as &dyn Fn(f64) -> f64, &square, &files] {
             let (ratio, covers, spans) = answer(law, &[2, 4, 8], 16);
             assert!((ratio - 1.0).abs() < 1e-9 && !spans && covers == Some(true));
         }

@@ -52,7 +52,7 @@ pub use curve::{
     Answer, Fitted, Model, ModelInfo, MpiKind, Output, Parameter, Sample, Setting, Tier,
 };
 pub use estimate::{Estimate, error_pct};
-pub use growth::Growth;
 pub use fit::{Fit, FitError, least_squares, relative_weights};
+pub use growth::Growth;
 pub use split::{HeldOut, Identified, Judged, Judgement, Training, split};
 pub use stats::{Interval, LEVEL};

@@ -44,7 +44,7 @@ pub fn aux_models() -> [Box<dyn Model>; 2] {
     };
     let growth = Growth::on_node(
         "aux-growth",
-        "MiB of a node = library(p) + c + s·p or library(p) + c + s·p²; c, s >= 0; library(p) = 8 + 4·p with Open MPI and p > 1, else 0",
+        "MiB of a node = library(p) + two of c + s·p + r·p², none negative; library(p) = 8 + 4·p with Open MPI and p > 1, else 0",
         |at| Ok(open_mpi_aux_mib(at)),
         |_| Ok(()),
     );

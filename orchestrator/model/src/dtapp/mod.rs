@@ -9,7 +9,7 @@
 //! | cells with their halo | BT, SP or LU and two runs | `halo.rs` |
 //! | 0.3 + a/P + b/P^(2/3) | a program whose arrays are not known, runs | `volume_surface.rs` |
 //! | a/P + b/√P, a/P + b/√P + c, a/P + b | any program, runs | `curves.rs` |
-//! | c + s·P, c + s·P² | any program whose data grow with the processes, runs | `../growth.rs` |
+//! | two of c + s·P + r·P² | any program whose data grow with the processes, runs | `../growth.rs` |
 //! | A·P^B, as published | any program, runs | `power_law.rs` |
 
 mod arrays;

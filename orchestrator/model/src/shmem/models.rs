@@ -45,7 +45,7 @@ pub fn models() -> Vec<Box<dyn Model>> {
         Box::new(Constant),
         Box::new(Growth::on_node(
             "shmem-growth",
-            "MiB = shared(p) + c + s·p or shared(p) + c + s·p²; c, s >= 0",
+            "MiB = shared(p) + two of c + s·p + r·p², none negative",
             library_mib,
             several,
         )),

@@ -208,7 +208,10 @@ impl Predictor<'_> {
 
     /// What models say that are fitted on the runs of all programs with a library, but for those that lie apart; on the program's own runs, or
     /// on those of its class, where they contradict the others.
-    #[expect(clippy::too_many_arguments, reason = "what is asked, of which runs, and how they are grouped")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what is asked, of which runs, and how they are grouped"
+    )]
     fn ask_programs(
         &self,
         key: String,
@@ -271,8 +274,7 @@ impl Predictor<'_> {
             };
             let pool = |o: &Observation| if comparable { regime(o) } else { seen(o) };
             let by_load = |o: &Observation| format!("{:?} processes on a node", o.load());
-            let answered =
-                self.ask_programs(key, question, &pool, models, per_node, by_load, &at);
+            let answered = self.ask_programs(key, question, &pool, models, per_node, by_load, &at);
             let of_own_runs = answered.of_own_runs;
             warnings.extend(answered.warnings);
             match answered.forecast {

@@ -207,7 +207,8 @@ impl<'s> Predictor<'s> {
     ) -> Answered {
         let own = self.samples(own, value, comparable).0;
         let own: Vec<&Sample> = own.items().iter().collect();
-        let mut contradicted: Option<Rc<Result<Fitting<'s>, Refused>>> = None;
+        let mut wider: Option<Rc<Result<Fitting<'s>, Refused>>> = None;
+        let mut refused = Answered::none("no run tells of it");
         for (place, (key, pool)) in pools.iter().enumerate() {
             let fitting = self.fitting(key.clone(), &models, || {
                 self.samples(pool, value, comparable)
@@ -215,20 +216,21 @@ impl<'s> Predictor<'s> {
             let is_last = place + 1 == pools.len();
             match fitting.as_ref() {
                 Ok(fitted) if !is_last && fitted.misses(&own) => {
-                    contradicted.get_or_insert(fitting);
+                    wider.get_or_insert(fitting);
                 }
-                Err(_) if !is_last => {}
-                Ok(_) | Err(_) => {
+                Ok(_) => {
                     let mut answered = answer(&fitting, at);
-                    if let Some(wider) = contradicted {
+                    if let Some(wider) = wider {
                         answered.of_own_runs = true;
                         between_own_and_others(&mut answered, &own, |at| answer(&wider, at), at);
                     }
                     return answered;
                 }
+                Err(_) => refused = answer(&fitting, at),
             }
         }
-        Answered::none("no run tells of it")
+        // of own runs that no law can be fitted to, the others' is all that there is
+        wider.map_or(refused, |wider| answer(&wider, at))
     }
 
     /// The programs whose values lie apart from those of most others at some number of processes on a node: what they keep themselves says
@@ -435,9 +437,8 @@ impl<'s> Predictor<'s> {
             // the image of a rank has the same zones on however many nodes; launchers and files beside the images have not
             let is_alike = quantity == Quantity::Image
                 || quantity == Quantity::Stored && question.setting.mapping.nodes() == 1;
-            let tried = is_alike
-                && !prediction.spans_laws
-                && half <= FAR_LESS_CERTAIN * calibrated.half;
+            let tried =
+                is_alike && !prediction.spans_laws && half <= FAR_LESS_CERTAIN * calibrated.half;
             let own = if tried || prediction.own_half.is_none() {
                 Estimate::bare(before.value)
             } else {
@@ -664,9 +665,8 @@ impl<'s> Predictor<'s> {
                 && zone_value(o, zone).is_some()
                 && (own(o) || !foreign.contains(&o.setting.app))
         };
-        let own_class = |o: &Observation| {
-            own(o) && o.setting.class == question.setting.class && regime(o)
-        };
+        let own_class =
+            |o: &Observation| own(o) && o.setting.class == question.setting.class && regime(o);
         let (scope, warning) = self.zone_scope(zone, question, at);
         let mut scopes = vec![scope];
         // classes of a program share a law unless their own runs contradict it
@@ -696,14 +696,7 @@ impl<'s> Predictor<'s> {
         {
             // as many runs as parameters tell nothing of the error; how far runs of all programs lie from the same curve does
             let of_all = self
-                .ask_zone(
-                    zone,
-                    name,
-                    &[ZoneScope::AnyProgram],
-                    &own_class,
-                    at,
-                    holds,
-                )
+                .ask_zone(zone, name, &[ZoneScope::AnyProgram], &own_class, at, holds)
                 .forecast
                 .estimate();
             if let Some(half) = of_all.ok().and_then(Estimate::half_width) {
@@ -934,15 +927,22 @@ fn between_own_and_others(
         return;
     };
     let seen = own.iter().map(|s| s.value).sum::<f64>() / own.len() as f64;
-    let in_proportion = if here > 0.0 { seen * there / here } else { seen };
+    let in_proportion = if here > 0.0 {
+        seen * there / here
+    } else {
+        seen
+    };
     let ends = [seen, (seen + there - here).max(0.0), in_proportion];
     let (low, high) = ends
         .iter()
-        .fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(*v), high.max(*v)));
+        .fold((f64::INFINITY, 0.0_f64), |(low, high), v| {
+            (low.min(*v), high.max(*v))
+        });
     prediction.estimate = Estimate::between(in_proportion, low, high);
     prediction.own_half = prediction.estimate.half_width();
     prediction.spans_laws = true;
-    prediction.reason += "; other runs, which it contradicts, only show how it may change with the processes";
+    prediction.reason +=
+        "; other runs, which it contradicts, only show how it may change with the processes";
     answered.warnings.push(format!(
         "{}.{} was only observed with {} processes on a node, and differs from the other runs: a run with another number narrows the interval",
         at.app, at.class, first.at.per_node

@@ -5,4 +5,5 @@ mod common;
 mod delta;
 mod gzip;
 mod predict;
+mod shapes;
 mod space;
