@@ -1,10 +1,12 @@
-//! Chooses among models: with four or more points, the one with the smallest leave-one-out error.
+//! Chooses among models: those that miss the runs they were fitted to are out; of the others, with four or more points, the one with the
+//! smallest leave-one-out error.
 
 use super::{
-    curve::{Fitted, Model, ModelInfo, Tier},
+    curve::{Fitted, Model, ModelInfo, Sample, Tier},
     fit::FitError,
     split::{Judged, Judgement, Training},
 };
+use std::collections::BTreeMap;
 
 /// Number of points from which the leave-one-out error decides. With fewer, every fit looks good.
 pub const MIN_FOR_CHOICE: usize = 4;
@@ -29,9 +31,75 @@ pub enum Verdict {
     Fitted {
         /// Mean of 100·|predicted − measured|/measured over the points, each left out in turn.
         leave_one_out_pct: Option<f64>,
+        /// The run that it misses by most, if that is more than the runs scatter.
+        contradicted: Option<Miss>,
     },
     /// Not fitted.
     Refused(FitError),
+}
+
+/// A mean of equal runs that a curve misses by more than they scatter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Miss {
+    /// The runs' identifier.
+    pub id: String,
+    /// Distance of their mean from the curve.
+    pub by: f64,
+    /// Distance that the scatter of equal runs and the error of the model's form explain.
+    pub explained: f64,
+}
+
+impl std::fmt::Display for Miss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "its own runs contradict it: it misses those of `{}` by {:.2}, and {:.2} is what they scatter",
+            self.id, self.by, self.explained
+        )
+    }
+}
+
+/// Standard errors of a mean of equal runs that it may lie from a curve.
+const STANDARD_ERRORS: f64 = 3.0;
+
+/// Returns the mean of samples with the same identifier that a curve misses by most, in parts of what is explained, if it is more than that;
+/// a setting that the curve has no answer for does not count.
+pub fn largest_miss(model: &dyn Model, curve: &dyn Fitted, samples: &[&Sample]) -> Option<Miss> {
+    let mut groups: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        groups.entry(&sample.id).or_default().push(sample);
+    }
+    // what is left of each run if the curve's difference between their settings is taken away
+    let residuals: Vec<(&str, f64, Vec<f64>)> = groups
+        .into_iter()
+        .filter_map(|(id, of)| {
+            let left = |s: &&Sample| Some(s.value - curve.predict(&s.at).ok()?.estimate.value);
+            let residuals: Vec<f64> = of.iter().map(left).collect::<Option<_>>()?;
+            let level = of.iter().map(|s| s.value.abs()).sum::<f64>() / of.len() as f64;
+            Some((id, level, residuals))
+        })
+        .collect();
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let squares: f64 = residuals
+        .iter()
+        .map(|(_, _, of)| of.iter().map(|r| (r - mean(of)).powi(2)).sum::<f64>())
+        .sum();
+    let freedom: usize = residuals.iter().map(|(_, _, of)| of.len() - 1).sum();
+    let scatter = if freedom > 0 {
+        (squares / freedom as f64).sqrt()
+    } else {
+        0.0
+    };
+    let misses = residuals.iter().map(|(id, level, of)| Miss {
+        id: (*id).to_owned(),
+        by: mean(of).abs(),
+        explained: model
+            .form_error(*level)
+            .max(STANDARD_ERRORS * scatter / (of.len() as f64).sqrt()),
+    });
+    misses
+        .filter(|miss| miss.by > miss.explained)
+        .max_by(|a, b| (a.by / a.explained).total_cmp(&(b.by / b.explained)))
 }
 
 /// The chosen model, and all candidates.
@@ -52,9 +120,16 @@ impl Choice<'_> {
     }
 }
 
-/// Chooses among models by their mean leave-one-out error. With fewer than four points it takes the first model of the list that can be
-/// fitted: lists begin with the models that need the least data. A model that needs no run is judged by its errors at the points, which it
-/// has not seen.
+/// A model that can be fitted, while the choice is open.
+struct Fittable<'s> {
+    fitted: Judgement<'s>,
+    leave_one_out_pct: Option<f64>,
+    contradicted: Option<Miss>,
+}
+
+/// Chooses among models. One that misses the runs that it was fitted to by more than they scatter is out, unless all do, or those that do not err
+/// by more where a run is left out. Of the others, the mean leave-one-out error decides; with fewer than four points it is the first model of the list that can be fitted: lists begin with the models
+/// that need the least data. A model that needs no run is judged by its errors at the points, which it has not seen.
 ///
 /// # Errors
 /// The refusals of all models, if none can be fitted.
@@ -64,68 +139,90 @@ pub fn choose<'s>(
 ) -> Result<Choice<'s>, Vec<Candidate>> {
     let points = training.items().len();
     let decides = points >= MIN_FOR_CHOICE;
+    let all: Vec<&Sample> = training.items().iter().collect();
     let mut candidates = Vec::new();
-    let mut best: Option<(f64, bool, Judgement<'s>)> = None;
+    let mut fittable: Vec<Fittable<'s>> = Vec::new();
     for model in models {
         let info = model.info();
-        let fitted = match training.fit(*model) {
-            Ok(fitted) => fitted,
-            Err(refusal) => {
-                candidates.push(Candidate {
-                    info,
-                    verdict: Verdict::Refused(refusal),
+        let verdict = match training.fit(*model) {
+            Ok(fitted) => {
+                let is_judged = info.tier != Tier::SmallRuns || decides;
+                let leave_one_out_pct = is_judged
+                    .then(|| mean_error(&training.leave_one_out(*model)))
+                    .flatten();
+                let contradicted = (info.tier == Tier::SmallRuns)
+                    .then(|| largest_miss(*model, &*fitted.curve, &all))
+                    .flatten();
+                let verdict = Verdict::Fitted {
+                    leave_one_out_pct,
+                    contradicted: contradicted.clone(),
+                };
+                fittable.push(Fittable {
+                    fitted,
+                    leave_one_out_pct,
+                    contradicted,
                 });
-                continue;
+                verdict
             }
+            Err(refusal) => Verdict::Refused(refusal),
         };
-        let error = if info.tier == Tier::SmallRuns && !decides {
-            None
-        } else {
-            mean_error(&training.leave_one_out(*model))
-        };
-        candidates.push(Candidate {
-            info,
-            verdict: Verdict::Fitted {
-                leave_one_out_pct: error,
-            },
+        candidates.push(Candidate { info, verdict });
+    }
+    let tried = candidates.len();
+    // a curve through all runs is no better if it errs by more where one of them is left out
+    let replaces = |other: &Fittable<'s>, of: &Fittable<'s>| {
+        other.contradicted.is_none()
+            && match (decides, other.leave_one_out_pct, of.leave_one_out_pct) {
+                (true, Some(error), Some(other)) => error <= other,
+                (false, ..) | (_, None, _) | (_, _, None) => true,
+            }
+    };
+    let is_out: Vec<bool> = fittable
+        .iter()
+        .map(|f| f.contradicted.is_some() && fittable.iter().any(|other| replaces(other, f)))
+        .collect();
+    let out = is_out.iter().filter(|out| **out).count();
+    let score = |f: &Fittable<'s>| match (decides, f.leave_one_out_pct) {
+        (true, error) => error.unwrap_or(UNJUDGED_PCT),
+        (false, _) => 0.0,
+    };
+    let best = fittable
+        .into_iter()
+        .zip(is_out)
+        .filter_map(|(f, out)| (!out).then_some(f))
+        .reduce(|best, next| {
+            if score(&next) < score(&best) {
+                next
+            } else {
+                best
+            }
         });
-        let score = if decides {
-            error.unwrap_or(UNJUDGED_PCT)
-        } else {
-            0.0
-        };
-        if best.as_ref().is_none_or(|(least, ..)| score < *least) {
-            best = Some((score, error.is_some(), fitted));
+    let Some(best) = best else {
+        return Err(candidates);
+    };
+    let mut reason = match (decides, best.leave_one_out_pct) {
+        _ if tried == 1 => "the only model for it".to_owned(),
+        (false, _) => {
+            let plural = if points == 1 { "" } else { "s" };
+            format!(
+                "first of the list that can be fitted to {points} point{plural}; from {MIN_FOR_CHOICE} points on, the error decides"
+            )
         }
-    }
-    match best {
-        Some((score, judged, chosen)) => {
-            let reason = match () {
-                () if candidates.len() == 1 => "the only model for it".to_owned(),
-                () if !decides => {
-                    let plural = if points == 1 { "" } else { "s" };
-                    format!(
-                        "first of the list that can be fitted to {points} point{plural}; from {MIN_FOR_CHOICE} points on, the error decides"
-                    )
-                }
-                () if judged => format!(
-                    "smallest mean leave-one-out error of {} models, {score:.2} %",
-                    candidates.len()
-                ),
-                () => {
-                    format!(
-                        "the points are too few for its leave-one-out error; all others err by more than {UNJUDGED_PCT} % or have none"
-                    )
-                }
-            };
-            Ok(Choice {
-                chosen,
-                reason,
-                candidates,
-            })
+        (true, Some(error)) => {
+            format!("smallest mean leave-one-out error of {tried} models, {error:.2} %")
         }
-        None => Err(candidates),
+        (true, None) => format!(
+            "the points are too few for its leave-one-out error; all others err by more than {UNJUDGED_PCT} % or have none"
+        ),
+    };
+    if out > 0 {
+        reason += &format!("; {out} that the runs contradict left out");
     }
+    Ok(Choice {
+        chosen: best.fitted,
+        reason,
+        candidates,
+    })
 }
 
 /// Returns the mean error; `None` if any left-out point could not be predicted, because a model must not win by its gaps.
@@ -212,8 +309,13 @@ mod tests {
     fn of_few_points_the_first_model_of_the_list_is_taken_and_of_more_the_one_that_errs_least() {
         let grows = [4, 9, 16, 25].map(|p| ("A", p, 4.0 * f64::from(p)));
         let both = &["shmem-constant", "shmem-line"];
-        let (id, reason) = chosen(MpiKind::Mpich, [grows[0], grows[1]], both);
+        let same = [4, 9].map(|p| ("A", p, 6.0));
+        let (id, reason) = chosen(MpiKind::Mpich, same, both);
         assert_eq!(id, "shmem-constant", "{reason}");
+        // two runs are enough to contradict a constant
+        let (id, reason) = chosen(MpiKind::Mpich, [grows[0], grows[1]], both);
+        assert_eq!(id, "shmem-line", "{reason}");
+        assert!(reason.contains("contradict"), "{reason}");
         let (id, reason) = chosen(MpiKind::Mpich, grows, both);
         assert_eq!(id, "shmem-line", "{reason}");
     }

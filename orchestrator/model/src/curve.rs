@@ -170,6 +170,12 @@ pub trait Model: fmt::Debug + Send + Sync {
     /// Returns the description of the model.
     fn info(&self) -> ModelInfo;
 
+    /// Returns how far the mean of equal runs may lie from the curve if the model holds, at a value: the error of its form, in the unit of the
+    /// quantity. Infinite for a model that no run contradicts.
+    fn form_error(&self, _value: f64) -> f64 {
+        f64::INFINITY
+    }
+
     /// Fits the parameters.
     ///
     /// # Errors
@@ -187,4 +193,9 @@ pub trait Fitted: fmt::Debug + Send + Sync {
 
     /// Returns the parameters with their errors.
     fn parameters(&self) -> Vec<Parameter>;
+
+    /// Returns whether the runs leave open which of several laws holds, so that the interval reaches over all of them.
+    fn spans_laws(&self) -> bool {
+        false
+    }
 }

@@ -42,15 +42,17 @@ mod choice;
 mod curve;
 mod estimate;
 mod fit;
+mod growth;
 mod linear;
 mod scope;
 mod split;
 
-pub use choice::{Candidate, Choice, Verdict, choose};
+pub use choice::{Candidate, Choice, Miss, Verdict, choose, largest_miss};
 pub use curve::{
     Answer, Fitted, Model, ModelInfo, MpiKind, Output, Parameter, Sample, Setting, Tier,
 };
 pub use estimate::{Estimate, error_pct};
 pub use fit::{Fit, FitError, least_squares, relative_weights};
+pub use growth::Growth;
 pub use split::{HeldOut, Identified, Judged, Judgement, Training, split};
 pub use stats::{Interval, LEVEL};

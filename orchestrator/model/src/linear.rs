@@ -7,6 +7,12 @@ use super::{
     scope::{Along, Common, Scope},
 };
 
+/// Error of the form of curves whose residuals are in proportion to the values, as a part of these.
+pub(super) const RELATIVE_ERROR: f64 = 0.02;
+
+/// Equal runs differ by some pages, MiB: 13 of 4 KiB.
+const FEW_PAGES_MIB: f64 = 0.05;
+
 /// A model of the form value = offset(at) + Σ parameterⱼ · termⱼ(at).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Linear {
@@ -75,6 +81,14 @@ impl Linear {
 impl Model for Linear {
     fn info(&self) -> ModelInfo {
         self.info
+    }
+
+    fn form_error(&self, value: f64) -> f64 {
+        let part = match self.weights {
+            Weights::Equal => self.least_part,
+            Weights::Relative => self.least_part.max(RELATIVE_ERROR),
+        };
+        self.least_band.max(part * value).max(FEW_PAGES_MIB)
     }
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {

@@ -42,7 +42,7 @@ pub(super) struct Scope {
 }
 
 impl Along {
-    fn of(self, at: &Setting) -> u32 {
+    pub(super) fn of(self, at: &Setting) -> u32 {
         match self {
             Self::Processes => at.processes(),
             Self::PerNode => at.per_node,

@@ -1,9 +1,64 @@
 //! Files and bytes of a whole checkpoint on any mapping: the thesis's Algorithm 1 and the auxiliary files.
 
-use super::{check::at_least_one, estimate::Estimate, fit::FitError};
+use super::{
+    check::at_least_one,
+    curve::{Model, ModelInfo, MpiKind, Setting, Tier},
+    estimate::Estimate,
+    fit::FitError,
+    growth::Growth,
+    linear::Linear,
+    scope::{Along, Common},
+};
 use cvc_core::mapping::Mapping;
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// Identifier of the model of what Open MPI saves for a node.
+pub const OPEN_MPI_AUX: &str = "aux-open-mpi";
+
+/// Error of that model's form, MiB: programs differ by some pages.
+pub const OPEN_MPI_AUX_BAND_MIB: f64 = 0.1;
+
+/// Returns the models of the files that DMTCP saves for a node beside its images, with several processes: what Open MPI shares and a constant of
+/// the program; the same and what grows with the processes.
+pub fn aux_models() -> [Box<dyn Model>; 2] {
+    let open_mpi = Linear {
+        offset: |at| Ok(open_mpi_aux_mib(at)),
+        least_band: OPEN_MPI_AUX_BAND_MIB,
+        common: &[Common::Mpi],
+        along: Along::PerNode,
+        admits: |at| match open_mpi_aux_mib(at) {
+            0.0 => Err(FitError::OutOfDomain(
+                "only Open MPI has these files, for several processes on a node".into(),
+            )),
+            _ => Ok(()),
+        },
+        ..Linear::of(ModelInfo {
+            id: OPEN_MPI_AUX,
+            title: "shared memory of Open MPI",
+            formula: "MiB of a node = 8 + 4·p + c",
+            source: "cvc: a segment of 4 MiB for each process and 8 MiB for the node, the same in runs of 13 programs",
+            tier: Tier::SmallRuns,
+            parameters: 1,
+        })
+    };
+    let growth = Growth::on_node(
+        "aux-growth",
+        "MiB of a node = library(p) + two of c + s·p + r·p², none negative; library(p) = 8 + 4·p with Open MPI and p > 1, else 0",
+        |at| Ok(open_mpi_aux_mib(at)),
+        |_| Ok(()),
+    );
+    [Box::new(open_mpi), Box::new(growth)]
+}
+
+/// Returns the MiB of Open MPI's shared memory that DMTCP saves for a node with several processes; 0 for one process and other libraries.
+fn open_mpi_aux_mib(at: &Setting) -> f64 {
+    if at.mpi == MpiKind::OpenMpi && at.per_node > 1 {
+        8.0 + 4.0 * f64::from(at.per_node)
+    } else {
+        0.0
+    }
+}
 
 /// A group of equal files.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -9,6 +9,7 @@
 //! | cells with their halo | BT, SP or LU and two runs | `halo.rs` |
 //! | 0.3 + a/P + b/P^(2/3) | a program whose arrays are not known, runs | `volume_surface.rs` |
 //! | a/P + b/√P, a/P + b/√P + c, a/P + b | any program, runs | `curves.rs` |
+//! | two of c + s·P + r·P² | any program whose data grow with the processes, runs | `../growth.rs` |
 //! | A·P^B, as published | any program, runs | `power_law.rs` |
 
 mod arrays;
@@ -24,7 +25,7 @@ pub use declared::{HEAP_MIB, static_arrays_mib};
 pub use power_law::{PowerLaw, PowerLawFit, eq_3_10_mib};
 pub use written::{written_mib, written_runs};
 
-use super::curve::Model;
+use super::{curve::Model, growth::Growth};
 
 /// Returns the models of the data zone, those that need the least data first.
 pub fn models() -> Vec<Box<dyn Model>> {
@@ -36,6 +37,7 @@ pub fn models() -> Vec<Box<dyn Model>> {
         nonzeros::filled(),
         Box::new(halo::Halo),
         Box::new(volume_surface::VolumeAndSurface),
+        Box::new(Growth::of_data()),
         curves::volume_and_faces(),
         Box::new(power_law::Law { rounded: false }),
         curves::volume_and_constant(),

@@ -5,6 +5,7 @@ use crate::{
     curve::{Answer, Fitted, Model, ModelInfo, Parameter, Sample, Setting, Tier},
     estimate::Estimate,
     fit::{Fit, FitError, least_squares},
+    linear::RELATIVE_ERROR,
     scope::{Along, Common, Scope},
 };
 use serde::Serialize;
@@ -132,6 +133,10 @@ impl Model for Law {
             tier: Tier::SmallRuns,
             parameters: 2,
         }
+    }
+
+    fn form_error(&self, value: f64) -> f64 {
+        RELATIVE_ERROR * value
     }
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {

@@ -4,6 +4,7 @@ use crate::{
     curve::{Answer, Fitted, Model, ModelInfo, Parameter, Sample, Setting, Tier},
     estimate::Estimate,
     fit::{Fit, FitError, least_squares_not_negative, relative_weights},
+    linear::RELATIVE_ERROR,
     scope::{Along, Common, Scope},
 };
 use std::collections::BTreeSet;
@@ -53,6 +54,10 @@ impl Model for VolumeAndSurface {
             tier: Tier::SmallRuns,
             parameters: DIVIDED,
         }
+    }
+
+    fn form_error(&self, value: f64) -> f64 {
+        RELATIVE_ERROR * value
     }
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {

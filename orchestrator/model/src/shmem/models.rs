@@ -6,12 +6,14 @@ use super::{
     growth_mib, open_mpi_mib,
     partners::Partners,
     quadratic_mib,
+    with_data::library_mib,
 };
 use crate::{
     check::at_least_one,
     curve::{Answer, Fitted, Model, ModelInfo, MpiKind, Sample, Setting, Tier},
     estimate::Estimate,
     fit::FitError,
+    growth::Growth,
     linear::{Fixed, Linear, always},
     scope::{Along, Common},
 };
@@ -41,6 +43,12 @@ pub fn models() -> Vec<Box<dyn Model>> {
         Box::new(Partners),
         buffer(),
         Box::new(Constant),
+        Box::new(Growth::on_node(
+            "shmem-growth",
+            "MiB = shared(p) + two of c + s·p + r·p², none negative",
+            library_mib,
+            several,
+        )),
         straight(),
         quadratic(),
         published_buffer(),
@@ -176,6 +184,10 @@ impl Constant {
 impl Model for Constant {
     fn info(&self) -> ModelInfo {
         Self::linear(|_| Ok(0.0)).info
+    }
+
+    fn form_error(&self, value: f64) -> f64 {
+        Self::linear(|_| Ok(0.0)).form_error(value)
     }
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {

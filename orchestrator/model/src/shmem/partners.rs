@@ -76,6 +76,10 @@ impl Model for Partners {
         }
     }
 
+    fn form_error(&self, _value: f64) -> f64 {
+        BAND_MIB
+    }
+
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
         let samples: Vec<&&Sample> = samples.iter().filter(|s| admits(&s.at).is_ok()).collect();
         let first = samples.first().ok_or(FitError::TooFewPoints {

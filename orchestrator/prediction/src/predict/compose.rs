@@ -89,7 +89,20 @@ pub(super) fn sum(model: ModelInfo, estimate: Estimate, parts: &[&Prediction]) -
         training,
         candidates: Vec::new(),
         own_half: Some(own_half),
+        spans_laws: parts.iter().any(|p| p.spans_laws),
     }
+}
+
+/// The sum of parts with independent errors. Which of several laws holds is no error: the ends of what they span are as likely as its middle, and
+/// the errors of the other parts come on top.
+fn added(parts: &[&Prediction]) -> Estimate {
+    let of = |spans_laws: bool| parts.iter().filter(move |p| p.spans_laws == spans_laws);
+    let independent = of(false)
+        .map(|p| p.estimate)
+        .fold(Estimate::exact(0.0), Estimate::plus);
+    of(true)
+        .map(|p| p.estimate)
+        .fold(independent, Estimate::plus_together)
 }
 
 /// Sizes as they come together.
@@ -209,8 +222,8 @@ impl Predictor<'_> {
         );
         let stored = match (of_ranks, launchers, aux) {
             (Ok(ranks), Ok(launchers), Ok(aux)) => {
-                let total = ranks.estimate.plus(launchers.estimate).plus(aux.estimate);
-                Answered::of(sum(EVERYTHING, total, &[&ranks, &launchers, &aux]))
+                let parts = [&ranks, &launchers, &aux];
+                Answered::of(sum(EVERYTHING, added(&parts), &parts))
             }
             (Err(reason), _, _) => Answered::none(reason),
             (_, Err(_), _) => Answered::none("the launchers' part is unknown"),
@@ -307,11 +320,7 @@ fn image(
             Err(_) => return Answered::none(format!("{} is unknown", zone.title())),
         }
     }
-    let total = parts
-        .iter()
-        .map(|p| p.estimate)
-        .fold(Estimate::exact(0.0), Estimate::plus);
-    Answered::of(sum(IMAGE, total, &parts))
+    Answered::of(sum(IMAGE, added(&parts), &parts))
 }
 
 /// The files of all ranks, alike ones together, and their sum.

@@ -5,13 +5,15 @@ use super::{
     curves,
     forecast::{Forecast, Prediction},
     observation::Observation,
-    predictor::{Answered, Predictor},
+    predictor::{Answered, Pool, Predictor},
     question::Question,
+    setting::RunSetting,
 };
 use cvc_core::quantity::Quantity;
 use cvc_core::units::MIB;
 use cvc_model::{
-    Estimate, Interval, Model, ModelInfo, MpiKind, Output, Setting, Tier, stored::aux_cluster_mib,
+    Estimate, Interval, Model, ModelInfo, MpiKind, Output, Setting, Tier,
+    stored::{self, aux_cluster_mib},
     surplus,
 };
 use std::collections::BTreeSet;
@@ -59,6 +61,7 @@ fn bare(model: ModelInfo, value: f64, reason: impl Into<String>) -> Prediction {
         training,
         candidates,
         own_half: None,
+        spans_laws: false,
     }
 }
 
@@ -155,6 +158,7 @@ impl Predictor<'_> {
             .setting
             .on_node(question.setting.mapping.node_loads().max().unwrap_or(1));
         let several = self.count(|o| seen(o) && o.setting.mapping.nodes() > 1) > 0;
+        let value = |o: &Observation| o.value(Quantity::Launchers);
         let key = format!(
             "launchers {} {:?} {several}",
             question.setting.mpi_name, question.setting.compression
@@ -171,16 +175,13 @@ impl Predictor<'_> {
                 })
                 .into()
         };
-        let mut answered = self.ask(
+        let mut answered = self.ask_programs(
             key,
+            question,
+            &seen,
             models,
-            || {
-                self.samples(
-                    seen,
-                    |o| o.value(Quantity::Launchers),
-                    |o| o.setting.mapping.to_string(),
-                )
-            },
+            value,
+            |o: &Observation| o.setting.mapping.to_string(),
             &at,
         );
         answered = self.calibrated(Quantity::Launchers, question, at.per_node, answered);
@@ -203,6 +204,39 @@ impl Predictor<'_> {
             );
         }
         answered
+    }
+
+    /// What models say that are fitted on the runs of all programs with a library, but for those that lie apart; on the program's own runs, or
+    /// on those of its class, where they contradict the others.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what is asked, of which runs, and how they are grouped"
+    )]
+    fn ask_programs(
+        &self,
+        key: String,
+        question: &Question,
+        pool: Pool<'_>,
+        models: impl Fn() -> Vec<Box<dyn Model>>,
+        value: impl Fn(&Observation) -> Option<f64> + Copy,
+        comparable: impl Fn(&Observation) -> String + Copy,
+        at: &Setting,
+    ) -> Answered {
+        let RunSetting { app, class, .. } = &question.setting;
+        let apart = self.programs_apart(pool, value);
+        let own = |o: &Observation| pool(o) && o.setting.app == *app;
+        let own_class = |o: &Observation| own(o) && o.setting.class == *class;
+        let alike = |o: &Observation| pool(o) && !apart.contains(&o.setting.app);
+        let mut pools: Vec<(String, Pool<'_>)> = vec![(key.clone(), &alike)];
+        if self.count(own) > 0 {
+            pools.push((format!("{key} {app}"), &own));
+        }
+        let has_class = self.count(own_class) > 0;
+        if has_class {
+            pools.push((format!("{key} {app}.{class}"), &own_class));
+        }
+        let judged: Pool<'_> = if has_class { &own_class } else { &own };
+        self.ask_widest(&pools, judged, models, value, comparable, at)
     }
 
     /// Files beside the images: for each node what a node with its load has.
@@ -234,20 +268,14 @@ impl Predictor<'_> {
                 self.count(regime) > 0,
             );
             let models = || -> Vec<Box<dyn Model>> {
-                vec![Box::new(curves::SAME_ON_NODES), Box::new(curves::PER_NODE)]
+                let [open_mpi, growth] = stored::aux_models();
+                let (same, line) = (Box::new(curves::SAME_ON_NODES), Box::new(curves::PER_NODE));
+                vec![open_mpi, same, growth, line]
             };
-            let answered = self.ask(
-                key,
-                models,
-                || {
-                    self.samples(
-                        |o| if comparable { regime(o) } else { seen(o) },
-                        per_node,
-                        |o| format!("{:?}", o.load()),
-                    )
-                },
-                &at,
-            );
+            let pool = |o: &Observation| if comparable { regime(o) } else { seen(o) };
+            let by_load = |o: &Observation| format!("{:?} processes on a node", o.load());
+            let answered = self.ask_programs(key, question, &pool, models, per_node, by_load, &at);
+            let of_own_runs = answered.of_own_runs;
             warnings.extend(answered.warnings);
             match answered.forecast {
                 Forecast::NoPrediction(_) if self.count(seen) == 0 => {
@@ -273,23 +301,38 @@ impl Predictor<'_> {
                         .training
                         .items()
                         .iter()
-                        .filter(|o| regime(o))
+                        .filter(|o| {
+                            regime(o) && (!of_own_runs || o.setting.app == question.setting.app)
+                        })
                         .filter_map(|o| o.load())
                         .collect();
-                    // with ch3:nemesis there is one small file whatever runs; the others save the memory that the processes share
+                    // with ch3:nemesis there is one small file whatever runs; the others save the memory that the processes share: of Open
+                    // MPI it is known how much, and nothing of what lies beyond
+                    let own_mib = match one.parameters.first() {
+                        Some(c) if one.model.id == stored::OPEN_MPI_AUX => c.value,
+                        Some(_) | None => one.estimate.value,
+                    };
                     let grows = question.setting.mpi != MpiKind::Nemesis
                         && loads.len() == 1
-                        && !loads.contains(&load);
+                        && !loads.contains(&load)
+                        && !one.spans_laws
+                        && own_mib > stored::OPEN_MPI_AUX_BAND_MIB;
                     if let (true, Some(only)) = (grows, loads.first()) {
-                        one.estimate =
-                            up_to_proportion(one.estimate, f64::from(load) / f64::from(*only));
+                        let library = one.estimate.value - own_mib;
+                        let half = one.estimate.half_width().unwrap_or(0.0);
+                        one.estimate = up_to_proportion(
+                            Estimate::plus_minus(own_mib, half),
+                            f64::from(load) / f64::from(*only),
+                        )
+                        .plus_together(Estimate::exact(library));
                         one.own_half = one.estimate.half_width();
                         warnings.push(format!(
                             "auxiliary files were only observed with {only} processes on a node: taken to lie between the same and in proportion"
                         ));
                     }
-                    let calibrated =
-                        self.calibrated(Quantity::Aux, question, load, Answered::of(one.clone()));
+                    let mut calibrated = Answered::of(one.clone());
+                    calibrated.of_own_runs = of_own_runs;
+                    let calibrated = self.calibrated(Quantity::Aux, question, load, calibrated);
                     if let Forecast::Predicted(calibrated) = calibrated.forecast {
                         one = calibrated;
                     }

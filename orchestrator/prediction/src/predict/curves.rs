@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// Two pages, in MiB: equal runs differ by that much, so no interval is narrower.
 const FINEST_MIB: f64 = 2.0 * 4096.0 / cvc_core::units::MIB;
 
+/// Equal runs may lie this far from the curve that holds, MiB: 13 pages.
+const FORM_ERROR_MIB: f64 = 0.05;
+
 /// Least half width for the images of launchers, MiB. The largest range of equal mappings in the runs of experiments/nas-sizes.toml on one
 /// process, repeats and programs together (10 runs with Open MPI; with MPICH it is 0.012).
 pub(super) const LAUNCHERS_BAND_MIB: f64 = 0.055;
@@ -210,6 +213,10 @@ impl Line {
 impl Model for Line {
     fn info(&self) -> ModelInfo {
         self.info
+    }
+
+    fn form_error(&self, _value: f64) -> f64 {
+        FORM_ERROR_MIB.max(2.0 * self.least_band)
     }
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {

@@ -5,8 +5,8 @@ use super::{
     forecast::{CandidateAnswer, Prediction},
 };
 use cvc_model::{
-    Choice, Estimate, FitError, Fitted, Model, ModelInfo, Sample, Setting, Tier, Training, Verdict,
-    choose,
+    Choice, Estimate, FitError, Fitted, Miss, Model, ModelInfo, Sample, Setting, Tier, Training,
+    Verdict, choose, largest_miss,
 };
 use std::collections::BTreeSet;
 
@@ -20,6 +20,8 @@ const LEAST_FREEDOM: usize = 4;
 #[derive(Debug)]
 pub(super) struct Fitting<'s> {
     choice: Choice<'s>,
+    /// The chosen model.
+    model: Box<dyn Model>,
     tried: Vec<Tried>,
     labels: Vec<String>,
     /// Samples, of which those with the same identifier are one.
@@ -43,6 +45,7 @@ pub(super) struct Refused {
 struct Tried {
     info: ModelInfo,
     leave_one_out_pct: Option<f64>,
+    contradicted: Option<Miss>,
     curve: Result<Box<dyn Fitted>, String>,
 }
 
@@ -52,7 +55,7 @@ impl<'s> Fitting<'s> {
     /// # Errors
     /// The refusals of all models.
     pub fn new(
-        models: &[Box<dyn Model>],
+        mut models: Vec<Box<dyn Model>>,
         training: &Training<'s>,
         labels: Vec<String>,
     ) -> Result<Self, Refused> {
@@ -76,14 +79,18 @@ impl<'s> Fitting<'s> {
                     .iter()
                     .find(|c| c.info.id == info.id)
                     .map(|c| &c.verdict);
-                let leave_one_out_pct = match verdict {
-                    Some(Verdict::Fitted { leave_one_out_pct }) => *leave_one_out_pct,
-                    Some(Verdict::Refused(_)) | None => None,
+                let (leave_one_out_pct, contradicted) = match verdict {
+                    Some(Verdict::Fitted {
+                        leave_one_out_pct,
+                        contradicted,
+                    }) => (*leave_one_out_pct, contradicted.clone()),
+                    Some(Verdict::Refused(_)) | None => (None, None),
                 };
                 let curve = model.fit(&all).map_err(|e| e.to_string());
                 Tried {
                     info,
                     leave_one_out_pct,
+                    contradicted,
                     curve,
                 }
             })
@@ -104,8 +111,14 @@ impl<'s> Fitting<'s> {
             .map(|s| s.id.as_str())
             .collect::<BTreeSet<_>>()
             .len();
+        let model = models
+            .iter()
+            .position(|m| m.info().id == choice.chosen.info.id)
+            .map(|place| models.swap_remove(place))
+            .ok_or_else(|| refused_all(0, &[]))?;
         Ok(Self {
             choice,
+            model,
             tried,
             labels,
             distinct,
@@ -124,6 +137,7 @@ impl<'s> Fitting<'s> {
         order.sort_by(|a, b| {
             (a.info.id != chosen)
                 .cmp(&(b.info.id != chosen))
+                .then(a.contradicted.is_some().cmp(&b.contradicted.is_some()))
                 .then(error(a).total_cmp(&error(b)))
         });
         let mut refusals: Vec<String> = Vec::new();
@@ -153,7 +167,8 @@ impl<'s> Fitting<'s> {
                         candidates: self.candidates(at, tried.info.id),
                         own_half: estimate
                             .half_width()
-                            .filter(|_| self.tells_of_its_error(tried.info)),
+                            .filter(|_| curve.spans_laws() || self.tells_of_its_error(tried.info)),
+                        spans_laws: curve.spans_laws(),
                     };
                     return Ok((prediction, warnings));
                 }
@@ -166,6 +181,11 @@ impl<'s> Fitting<'s> {
             models: refusals,
             too_few: None,
         })
+    }
+
+    /// Whether the chosen model misses runs by more than they scatter: they are not of the pool that it was fitted on.
+    pub fn misses(&self, runs: &[&Sample]) -> bool {
+        largest_miss(&*self.model, self.choice.curve(), runs).is_some()
     }
 
     /// With an interval that reaches as far as the model was wrong about a sample that it had not seen: a curve that is only nearly right
@@ -199,12 +219,20 @@ impl<'s> Fitting<'s> {
                 .as_ref()
                 .map_err(Clone::clone)
                 .and_then(|c| c.predict(at).map_err(|e: FitError| e.to_string()));
+            // a chosen one that its runs contradict is the best of those that are
+            let contradicted = t.contradicted.as_ref().filter(|_| t.info.id != chosen);
             CandidateAnswer {
                 model: t.info,
                 chosen: t.info.id == chosen,
                 leave_one_out_pct: t.leave_one_out_pct,
-                estimate: message.as_ref().ok().map(|a| a.estimate),
-                refused: message.err(),
+                estimate: message
+                    .as_ref()
+                    .ok()
+                    .filter(|_| contradicted.is_none())
+                    .map(|a| a.estimate),
+                refused: message
+                    .err()
+                    .or_else(|| contradicted.map(ToString::to_string)),
                 parameters: t.curve.as_ref().map(|c| c.parameters()).unwrap_or_default(),
             }
         };

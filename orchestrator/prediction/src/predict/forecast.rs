@@ -78,6 +78,9 @@ pub struct Prediction {
     /// parts. `None` if there are too few observations for one that tells anything.
     #[serde(skip)]
     pub own_half: Option<f64>,
+    /// Whether the runs leave open which of several laws holds: the interval reaches over all of them.
+    #[serde(skip)]
+    pub spans_laws: bool,
 }
 
 /// What another model says.

@@ -167,5 +167,6 @@ fn observed_time(app_s: f64, training: Vec<String>) -> Prediction {
         training,
         candidates: Vec::new(),
         own_half: None,
+        spans_laws: false,
     }
 }

@@ -30,8 +30,14 @@ const FAR_LESS_CERTAIN: f64 = 5.0;
 /// Zones differ by some pages from run to run and from count to count, MiB: no interval of one is narrower, however exact its trials were.
 const FEW_PAGES_MIB: f64 = 5.0 * 4096.0 / MIB;
 
+/// Programs from which on most of them tell which one is unlike the others.
+const MAJORITY_OF: usize = 3;
+
+/// Programs differ from the middle one by less than this many MiB, or this part of it: by partners of large messages, and by small areas.
+const APART: (f64, f64) = (1.0, 0.05);
+
 /// Which observations are taken.
-type Pool<'a> = &'a dyn Fn(&Observation) -> bool;
+pub(super) type Pool<'a> = &'a dyn Fn(&Observation) -> bool;
 
 /// Models fitted on observations. It answers questions; and it judges only observations held out of the same split.
 #[derive(Debug)]
@@ -51,6 +57,8 @@ pub(super) struct Answered {
     pub refused: Vec<String>,
     /// Runs that there are and that are needed, if that is why.
     pub too_few: Option<(usize, usize)>,
+    /// Whether it follows from runs of the program alone because they contradict those of others.
+    pub of_own_runs: bool,
 }
 
 impl Answered {
@@ -60,6 +68,7 @@ impl Answered {
             warnings: Vec::new(),
             refused: Vec::new(),
             too_few: None,
+            of_own_runs: false,
         }
     }
 
@@ -73,6 +82,7 @@ impl Answered {
             warnings,
             refused: Vec::new(),
             too_few: None,
+            of_own_runs: false,
         }
     }
 }
@@ -166,30 +176,91 @@ impl<'s> Predictor<'s> {
         samples: impl FnOnce() -> (Training<'s>, Vec<String>),
         at: &Setting,
     ) -> Answered {
+        answer(&self.fitting(key, models, samples), at)
+    }
+
+    fn fitting(
+        &self,
+        key: String,
+        models: impl FnOnce() -> Vec<Box<dyn Model>>,
+        samples: impl FnOnce() -> (Training<'s>, Vec<String>),
+    ) -> Rc<Result<Fitting<'s>, Refused>> {
         let known = self.fittings.borrow().get(&key).cloned();
-        let fitting = known.unwrap_or_else(|| {
+        known.unwrap_or_else(|| {
             let (training, labels) = samples();
-            let fitting = Rc::new(Fitting::new(&models(), &training, labels));
+            let fitting = Rc::new(Fitting::new(models(), &training, labels));
             self.fittings.borrow_mut().insert(key, Rc::clone(&fitting));
             fitting
-        });
-        match fitting
-            .as_ref()
-            .as_ref()
-            .map_err(Clone::clone)
-            .and_then(|f| f.answer(at))
-        {
-            Ok((prediction, warnings)) => Answered::with(prediction, warnings),
-            Err(Refused {
-                reason,
-                models,
-                too_few,
-            }) => Answered {
-                refused: models,
-                too_few,
-                ..Answered::none(reason)
-            },
+        })
+    }
+
+    /// The same of the widest of several pools, named by their keys, whose law does not miss the question's own runs by more than they scatter;
+    /// else of the last one.
+    pub(super) fn ask_widest(
+        &self,
+        pools: &[(String, Pool<'_>)],
+        own: Pool<'_>,
+        models: impl Fn() -> Vec<Box<dyn Model>>,
+        value: impl Fn(&Observation) -> Option<f64> + Copy,
+        comparable: impl Fn(&Observation) -> String + Copy,
+        at: &Setting,
+    ) -> Answered {
+        let own = self.samples(own, value, comparable).0;
+        let own: Vec<&Sample> = own.items().iter().collect();
+        let mut wider: Option<Rc<Result<Fitting<'s>, Refused>>> = None;
+        let mut refused = Answered::none("no run tells of it");
+        for (place, (key, pool)) in pools.iter().enumerate() {
+            let fitting = self.fitting(key.clone(), &models, || {
+                self.samples(pool, value, comparable)
+            });
+            let is_last = place + 1 == pools.len();
+            match fitting.as_ref() {
+                Ok(fitted) if !is_last && fitted.misses(&own) => {
+                    wider.get_or_insert(fitting);
+                }
+                Ok(_) => {
+                    let mut answered = answer(&fitting, at);
+                    if let Some(wider) = wider {
+                        answered.of_own_runs = true;
+                        between_own_and_others(&mut answered, &own, |at| answer(&wider, at), at);
+                    }
+                    return answered;
+                }
+                Err(_) => refused = answer(&fitting, at),
+            }
         }
+        // of own runs that no law can be fitted to, the others' is all that there is
+        wider.map_or(refused, |wider| answer(&wider, at))
+    }
+
+    /// The programs whose values lie apart from those of most others at some number of processes on a node: what they keep themselves says
+    /// nothing of other programs.
+    pub(super) fn programs_apart(
+        &self,
+        holds: impl Fn(&Observation) -> bool,
+        value: impl Fn(&Observation) -> Option<f64>,
+    ) -> BTreeSet<String> {
+        let mut of_load: BTreeMap<Option<u32>, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
+        for o in self.training.items().iter().filter(|o| holds(o)) {
+            if let Some(value) = value(o) {
+                let programs = of_load.entry(o.load()).or_default();
+                programs.entry(&o.setting.app).or_default().push(value);
+            }
+        }
+        let mut apart = BTreeSet::new();
+        for programs in of_load.into_values().filter(|p| p.len() >= MAJORITY_OF) {
+            let means: Vec<(&str, f64)> = programs
+                .into_iter()
+                .map(|(app, of)| (app, of.iter().sum::<f64>() / of.len() as f64))
+                .collect();
+            let mut sorted: Vec<f64> = means.iter().map(|(_, mean)| *mean).collect();
+            sorted.sort_by(f64::total_cmp);
+            let middle = sorted[sorted.len() / 2];
+            let is_apart = |mean: f64| (mean - middle).abs() > APART.0.max(APART.1 * middle);
+            let of_load = means.into_iter().filter(|(_, mean)| is_apart(*mean));
+            apart.extend(of_load.map(|(app, _)| app.to_owned()));
+        }
+        apart
     }
 
     /// Number of observations in a pool.
@@ -245,6 +316,16 @@ impl<'s> Predictor<'s> {
         question: &Question,
         load: u32,
     ) -> Option<(Kind, f64)> {
+        self.kind_of_pool(quantity, question, load, false)
+    }
+
+    fn kind_of_pool(
+        &self,
+        quantity: Quantity,
+        question: &Question,
+        load: u32,
+        of_own_runs: bool,
+    ) -> Option<(Kind, f64)> {
         let library = self.library(question);
         let usable = || {
             self.training
@@ -268,7 +349,9 @@ impl<'s> Predictor<'s> {
         );
         let every_program = is_time || matches!(quantity, Quantity::Launchers | Quantity::Aux);
         let (from, counts) = match quantity {
-            _ if every_program => (From::Own, calibration::counts(usable(), per_node)),
+            _ if every_program && !of_own_runs => {
+                (From::Own, calibration::counts(usable(), per_node))
+            }
             _ if (sum || quantity == Quantity::Dtapp) && own_class().next().is_some() => {
                 (From::Own, calibration::counts(own_class(), per_node))
             }
@@ -327,10 +410,15 @@ impl<'s> Predictor<'s> {
         if self.calibration.is_empty() {
             return answered;
         }
-        let Some((kind, reach)) = self.kind_of(quantity, question, load) else {
+        let Some((kind, reach)) = self.kind_of_pool(quantity, question, load, answered.of_own_runs)
+        else {
             return answered;
         };
-        let own_error = self.own_error(quantity, question);
+        // which of several laws holds is in the interval already; without one of two counts there is none of them left to be tried
+        let is_zone = !matches!(quantity, Quantity::Image | Quantity::Stored);
+        let own_error = self
+            .own_error(quantity, question)
+            .filter(|_| !(is_zone && prediction.spans_laws));
         if let Some(mut calibrated) = self.calibration.interval(kind, reach, own_error) {
             if quantity == Quantity::Lb {
                 // libraries were the same in all trials, whose zones are by the structural rule; where those of own runs differ, that counts
@@ -349,7 +437,8 @@ impl<'s> Predictor<'s> {
             // the image of a rank has the same zones on however many nodes; launchers and files beside the images have not
             let is_alike = quantity == Quantity::Image
                 || quantity == Quantity::Stored && question.setting.mapping.nodes() == 1;
-            let tried = is_alike && half <= FAR_LESS_CERTAIN * calibrated.half;
+            let tried =
+                is_alike && !prediction.spans_laws && half <= FAR_LESS_CERTAIN * calibrated.half;
             let own = if tried || prediction.own_half.is_none() {
                 Estimate::bare(before.value)
             } else {
@@ -554,39 +643,60 @@ impl<'s> Predictor<'s> {
         if zone == Quantity::Shmem && self.holds_data(question) {
             return self.shared_with_data(question, at);
         }
-        // what other programs allocate says nothing of this one
-        let foreign = if zone == Quantity::Shmem {
-            self.programs_with_data(question)
-        } else {
-            BTreeSet::new()
-        };
-        let any = |o: &Observation| {
-            library(o) && zone_value(o, zone).is_some() && !foreign.contains(&o.setting.app)
-        };
         // with one process on a node the libraries share nothing: that is another regime, from which nothing follows for more processes
         let regime = |o: &Observation| {
             zone == Quantity::Headers || o.load().is_some_and(|l| (l == 1) == (at.per_node == 1))
         };
+        let value = |o: &Observation| zone_value(o, zone);
+        // what other programs allocate says nothing of this one
+        let foreign = if zone == Quantity::Shmem {
+            let mut foreign = self.programs_with_data(question);
+            foreign.extend(self.programs_apart(
+                |o| library(o) && regime(o) && !foreign.contains(&o.setting.app),
+                value,
+            ));
+            foreign
+        } else {
+            BTreeSet::new()
+        };
+        let own = |o: &Observation| library(o) && o.setting.app == question.setting.app;
+        let any = |o: &Observation| {
+            library(o)
+                && zone_value(o, zone).is_some()
+                && (own(o) || !foreign.contains(&o.setting.app))
+        };
+        let own_class =
+            |o: &Observation| own(o) && o.setting.class == question.setting.class && regime(o);
         let (scope, warning) = self.zone_scope(zone, question, at);
-        let mut answered = self.ask_zone(zone, name, &scope, at, |o| {
-            let own = o.setting.app == question.setting.app;
-            any(o)
-                && match &scope {
-                    ZoneScope::Class(_) => own && o.setting.class == question.setting.class,
-                    ZoneScope::Program(_) => own && regime(o),
-                    ZoneScope::OtherRegime(_) => own && o.load().is_some(),
-                    ZoneScope::AnyProgram => regime(o),
-                    ZoneScope::NoRuns => false,
-                }
-        });
+        let mut scopes = vec![scope];
+        // classes of a program share a law unless their own runs contradict it
+        if matches!(scopes[0], ZoneScope::Program(_))
+            && zone != Quantity::Headers
+            && self.count(own_class) > 0
+        {
+            let RunSetting { app, class, .. } = &question.setting;
+            scopes.push(ZoneScope::Class(format!("{app}.{class}")));
+        }
+        let holds = |scope: &ZoneScope| {
+            let scope = scope.clone();
+            move |o: &Observation| {
+                any(o)
+                    && match &scope {
+                        ZoneScope::Class(_) => own_class(o),
+                        ZoneScope::Program(_) => own(o) && regime(o),
+                        ZoneScope::OtherRegime(_) => own(o) && o.load().is_some(),
+                        ZoneScope::AnyProgram => regime(o),
+                        ZoneScope::NoRuns => false,
+                    }
+            }
+        };
+        let mut answered = self.ask_zone(zone, name, &scopes, &own_class, at, holds);
         if let Forecast::Predicted(prediction) = &mut answered.forecast
             && prediction.estimate.interval.is_none()
         {
             // as many runs as parameters tell nothing of the error; how far runs of all programs lie from the same curve does
             let of_all = self
-                .ask_zone(zone, name, &ZoneScope::AnyProgram, at, |o| {
-                    any(o) && regime(o)
-                })
+                .ask_zone(zone, name, &[ZoneScope::AnyProgram], &own_class, at, holds)
                 .forecast
                 .estimate();
             if let Some(half) = of_all.ok().and_then(Estimate::half_width) {
@@ -743,31 +853,100 @@ impl<'s> Predictor<'s> {
         (ZoneScope::NoRuns, None)
     }
 
-    /// Asks the models of a zone, fitted on the observations of a scope.
-    fn ask_zone(
+    /// Asks the models of a zone, fitted on the observations of the widest scope that the runs of the question's class do not contradict.
+    fn ask_zone<H: Fn(&Observation) -> bool>(
         &self,
         zone: Quantity,
         library: &str,
-        scope: &ZoneScope,
+        scopes: &[ZoneScope],
+        own: Pool<'_>,
         at: &Setting,
-        holds: impl Fn(&Observation) -> bool,
+        holds: impl Fn(&ZoneScope) -> H,
     ) -> Answered {
         // headers differ by class and program; what libraries hold goes with the processes on the node
         let comparable = |o: &Observation| match zone {
             Quantity::Headers => o.setting.label(),
             _ => format!("{:?} processes on a node", o.load()),
         };
-        let key = format!(
-            "{zone} {scope:?} {library} {}",
-            if at.per_node == 1 { "alone" } else { "shared" }
-        );
-        self.ask(
-            key,
+        let regime = if at.per_node == 1 { "alone" } else { "shared" };
+        let key = |scope: &ZoneScope| format!("{zone} {scope:?} {library} {regime}");
+        let holding: Vec<H> = scopes.iter().map(holds).collect();
+        let pools: Vec<(String, Pool<'_>)> = scopes
+            .iter()
+            .zip(&holding)
+            .map(|(scope, holds)| (key(scope), holds as Pool<'_>))
+            .collect();
+        self.ask_widest(
+            &pools,
+            own,
             || registry::models(zone),
-            || self.samples(holds, |o| zone_value(o, zone), comparable),
+            |o| zone_value(o, zone),
+            comparable,
             at,
         )
     }
+}
+
+/// What a fitting says of a setting.
+fn answer(fitting: &Rc<Result<Fitting<'_>, Refused>>, at: &Setting) -> Answered {
+    match fitting
+        .as_ref()
+        .as_ref()
+        .map_err(Clone::clone)
+        .and_then(|f| f.answer(at))
+    {
+        Ok((prediction, warnings)) => Answered::with(prediction, warnings),
+        Err(Refused {
+            reason,
+            models,
+            too_few,
+        }) => Answered {
+            refused: models,
+            too_few,
+            ..Answered::none(reason)
+        },
+    }
+}
+
+/// Of own runs on one number of processes, which the law of a wider pool misses: between what they show and what follows from them if they grow
+/// as the others do, by the same amount or in the same proportion.
+fn between_own_and_others(
+    answered: &mut Answered,
+    own: &[&Sample],
+    others: impl Fn(&Setting) -> Answered,
+    at: &Setting,
+) {
+    let Some(first) = own.first() else { return };
+    if first.at.per_node == at.per_node || own.iter().any(|s| s.at.per_node != first.at.per_node) {
+        return;
+    }
+    let value = |at: &Setting| others(at).forecast.estimate().ok().map(|e| e.value);
+    let (Forecast::Predicted(prediction), Some(there), Some(here)) =
+        (&mut answered.forecast, value(at), value(&first.at))
+    else {
+        return;
+    };
+    let seen = own.iter().map(|s| s.value).sum::<f64>() / own.len() as f64;
+    let in_proportion = if here > 0.0 {
+        seen * there / here
+    } else {
+        seen
+    };
+    let ends = [seen, (seen + there - here).max(0.0), in_proportion];
+    let (low, high) = ends
+        .iter()
+        .fold((f64::INFINITY, 0.0_f64), |(low, high), v| {
+            (low.min(*v), high.max(*v))
+        });
+    prediction.estimate = Estimate::between(in_proportion, low, high);
+    prediction.own_half = prediction.estimate.half_width();
+    prediction.spans_laws = true;
+    prediction.reason +=
+        "; other runs, which it contradicts, only show how it may change with the processes";
+    answered.warnings.push(format!(
+        "{}.{} was only observed with {} processes on a node, and differs from the other runs: a run with another number narrows the interval",
+        at.app, at.class, first.at.per_node
+    ));
 }
 
 /// The observations on which the models of a zone are fitted.

@@ -9,7 +9,9 @@ use super::{
     question::Question,
 };
 use cvc_core::quantity::Quantity;
-use cvc_model::{Estimate, Interval, ModelInfo, Parameter, Tier, least_squares, relative_weights};
+use cvc_model::{
+    Estimate, Fit, FitError, Interval, ModelInfo, Parameter, Tier, least_squares, relative_weights,
+};
 use std::collections::BTreeSet;
 
 /// What images are made of: with one of them, zones are predicted and summed up.
@@ -32,32 +34,79 @@ const EXACT: f64 = 1e-9;
 /// What the identifiers of these models begin with.
 const TOTALS: &str = "totals-";
 
-const FILE: ModelInfo = ModelInfo {
-    id: "totals-file",
-    title: "what every rank has, and its share of the data",
-    formula: "a + b/P",
-    source: "least squares of relative errors on the totals alone",
-    tier: Tier::SmallRuns,
-    parameters: 2,
-};
+/// A law of a total: its model, and the function of the processes that goes with b.
+#[derive(Clone, Copy)]
+struct Law {
+    model: ModelInfo,
+    of_processes: fn(f64) -> f64,
+}
 
-const SUM: ModelInfo = ModelInfo {
-    id: "totals-sum",
-    title: "the data, and what every rank adds",
-    formula: "a + b·P",
-    source: "least squares of relative errors on the totals alone",
-    tier: Tier::SmallRuns,
-    parameters: 2,
-};
+const fn law(
+    id: &'static str,
+    title: &'static str,
+    formula: &'static str,
+    of_processes: fn(f64) -> f64,
+) -> Law {
+    Law {
+        model: ModelInfo {
+            id,
+            title,
+            formula,
+            source: "least squares of relative errors on the totals alone",
+            tier: Tier::SmallRuns,
+            parameters: 2,
+        },
+        of_processes,
+    }
+}
 
-const TIME: ModelInfo = ModelInfo {
-    id: "totals-time",
-    title: "a time, and what every rank adds",
-    formula: "a + b·P",
-    source: "least squares of relative errors on the totals alone",
-    tier: Tier::SmallRuns,
-    parameters: 2,
-};
+/// Laws of the file of a rank, the most usual first.
+const FILE: [Law; 3] = [
+    law(
+        "totals-file",
+        "what every rank has, and its share of the data",
+        "a + b/P",
+        |p| 1.0 / p,
+    ),
+    law(
+        "totals-file-line",
+        "what every rank has, and a part for each rank",
+        "a + b·P",
+        |p| p,
+    ),
+    law(
+        "totals-file-square",
+        "what every rank has, and a part for each pair of ranks",
+        "a + b·P²",
+        |p| p * p,
+    ),
+];
+
+/// Laws of all files.
+const SUM: [Law; 2] = [
+    law(
+        "totals-sum",
+        "the data, and what every rank adds",
+        "a + b·P",
+        |p| p,
+    ),
+    law(
+        "totals-sum-square",
+        "the data, and what every pair of ranks adds",
+        "a + b·P²",
+        |p| p * p,
+    ),
+];
+
+const TIME: [Law; 1] = [law(
+    "totals-time",
+    "a time, and what every rank adds",
+    "a + b·P",
+    |p| p,
+)];
+
+/// A law that misses a total by more than this part of it is left for one that does not.
+const MISS: f64 = 0.02;
 
 const RANKS: ModelInfo = ModelInfo {
     id: "totals-files",
@@ -121,20 +170,20 @@ impl Predictor<'_> {
     /// The lines of a question where the observations have only totals, with warnings.
     pub(super) fn lines_of_totals(&self, question: &Question) -> (Vec<ForecastLine>, Vec<String>) {
         let mut warnings: Vec<String> = question.taken_as.iter().cloned().collect();
-        let file = self.total(Quantity::File, FILE, |p| 1.0 / p, question);
-        let mut ranks = self.total(Quantity::Ranks, SUM, |p| p, question);
+        let file = self.total(Quantity::File, &FILE, question);
+        let mut ranks = self.total(Quantity::Ranks, &SUM, question);
         if let (None, Some(file)) = (prediction(&ranks), prediction(&file)) {
             let processes = f64::from(question.setting.mapping.processes());
             let files = sum(RANKS, file.estimate.times(processes), &[file]);
             ranks = Answered::of(files);
         }
-        let mut stored = self.total(Quantity::Stored, SUM, |p| p, question);
+        let mut stored = self.total(Quantity::Stored, &SUM, question);
         if prediction(&stored).is_none() && prediction(&ranks).is_some() {
             stored = Answered::none(
                 "only files of ranks were observed; `stored_mib` of a table has launchers and auxiliary files as well",
             );
         }
-        let latency = self.total(Quantity::Latency, TIME, |p| p, question);
+        let latency = self.total(Quantity::Latency, &TIME, question);
         let nodes: BTreeSet<u32> = self
             .alike(question)
             .map(|o| o.setting.mapping.nodes())
@@ -174,13 +223,7 @@ impl Predictor<'_> {
     }
 
     /// One total against a function of the processes.
-    fn total(
-        &self,
-        quantity: Quantity,
-        model: ModelInfo,
-        of_processes: fn(f64) -> f64,
-        question: &Question,
-    ) -> Answered {
+    fn total(&self, quantity: Quantity, laws: &[Law], question: &Question) -> Answered {
         let seen: Vec<(&Observation, f64)> = self
             .alike(question)
             .filter_map(|o| Some((o, o.value(quantity).filter(|v| *v > 0.0)?)))
@@ -204,17 +247,12 @@ impl Predictor<'_> {
             }
             (Some(_), _) => {}
         }
-        let row = |processes: u32| vec![1.0, of_processes(f64::from(processes))];
-        let rows: Vec<Vec<f64>> = seen
-            .iter()
-            .map(|(o, _)| row(o.setting.mapping.processes()))
-            .collect();
         let values: Vec<f64> = seen.iter().map(|(_, value)| *value).collect();
-        let fit = match least_squares(&rows, &values, Some(&relative_weights(&values))) {
-            Ok(fit) => fit,
+        let (law, fit) = match fitted(laws, &seen, &values) {
+            Ok(best) => best,
             Err(why) => return Answered::none(why.to_string()),
         };
-        let at = row(setting.mapping.processes());
+        let at = law.row(setting.mapping.processes());
         let value = fit.value(&at);
         if value <= 0.0 {
             return Answered::none(
@@ -248,13 +286,49 @@ impl Predictor<'_> {
         }
         Answered::of(Prediction {
             estimate: Estimate { value, interval },
-            model,
+            model: law.model,
             reason: "the observations have no zones of images".into(),
             parameters,
             training,
             candidates: Vec::new(),
             own_half: None,
+            spans_laws: false,
         })
+    }
+}
+
+impl Law {
+    fn row(self, processes: u32) -> Vec<f64> {
+        vec![1.0, (self.of_processes)(f64::from(processes))]
+    }
+}
+
+/// The first law without a negative b that misses no total, or the one that misses least; the first of the list if none has such a b.
+fn fitted(
+    laws: &[Law],
+    seen: &[(&Observation, f64)],
+    values: &[f64],
+) -> Result<(Law, Fit), FitError> {
+    let fit = |law: Law| {
+        let rows: Vec<Vec<f64>> = seen
+            .iter()
+            .map(|(o, _)| law.row(o.setting.mapping.processes()))
+            .collect();
+        least_squares(&rows, values, Some(&relative_weights(values)))
+    };
+    let mut best: Option<(f64, Law, Fit)> = None;
+    for law in laws {
+        let fit = fit(*law)?;
+        let misses = fit.residuals.iter().zip(values).map(|(r, v)| (r / v).abs());
+        let miss = misses.fold(0.0, f64::max).max(MISS);
+        let is_first = best.as_ref().is_none_or(|(least, ..)| miss < *least);
+        if fit.coefficients[1] >= 0.0 && is_first {
+            best = Some((miss, *law, fit));
+        }
+    }
+    match best {
+        Some((_, law, of)) => Ok((law, of)),
+        None => fit(laws[0]).map(|of| (laws[0], of)),
     }
 }
 

@@ -6,4 +6,5 @@ mod delta;
 mod gzip;
 mod images;
 mod predict;
+mod shapes;
 mod space;
