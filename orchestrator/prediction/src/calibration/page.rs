@@ -21,7 +21,11 @@ pub fn claim_in_words(claim: Claim) -> &'static str {
         Claim::FalseStar => "equal repeats called different",
         Claim::PairedFalseStar => "equal pairs called different",
         Claim::Drift => "change over the time of a campaign",
-        Claim::PooledMean => "mean of repeats, by pooled scatter",
+        Claim::PooledMean => "mean of few repeats, by pooled scatter",
+        Claim::UnequalPooledMean => "the same, unequal scatter",
+        Claim::WidestPooledMean => "the same, the widest point",
+        Claim::PooledMeanBesideBad => "the same, beside one bad repeat",
+        Claim::DriftingPooledMean => "the same, 1.3 times as slow at the end",
         Claim::StoppedMean => "mean of stopped repeats",
         Claim::StoppedFalseStar => "equal sites of stopped repeats called different",
     }
