@@ -3,7 +3,6 @@
 
 use super::{
     effects::{MULTIPLE_FROM, change, compared, multiple, no_interval, signed},
-    format::level,
     prediction, restarts,
 };
 use crate::results::{
@@ -212,16 +211,16 @@ fn of_quantity(effect: &PooledRatio) -> String {
     } else {
         format!("{} to {} %", signed(low), signed(high))
     };
+    let points = counted(effect.points, "point");
+    if interval.high - interval.low < NOTHING {
+        return format!("{changed} in every pair ({points})");
+    }
     let adjusted = if effect.level > LEVEL {
         "adjusted "
     } else {
         ""
     };
-    let range = format!(
-        "{adjusted}{}: {range}; {}",
-        level(LEVEL),
-        counted(effect.points, "point")
-    );
+    let range = format!("{adjusted}95 %: {range}; {points}");
     // what the repeats could show at all
     let least = interval.high / effect.ratio;
     if effect.differs() {

@@ -140,7 +140,9 @@ pub(super) fn verdict(effect: &PooledRatio) -> String {
         None => no_interval(effect),
         Some(_) if effect.is_equal() => "the same".to_owned(),
         Some(_) if !effect.differs() => format!("no effect shown ({pairs})"),
-        Some(_) if effect.ratio >= MULTIPLE_FROM => format!("{} as large", change(effect.ratio)),
+        Some(_) if effect.change_pct() > MOST_PCT => {
+            format!("{} as large", change(effect.ratio))
+        }
         Some(_) => format!(
             "{} by {} %",
             if effect.ratio > 1.0 {

@@ -1,8 +1,8 @@
 //! Shows by simulation how often the intervals and tests of repeats hold: samples of a known truth, with fixed seeds.
 
 use super::{
-    CommonScatter, Interval, RatioGroup, Summary, compare, compare_paired, compare_stopped, drift,
-    pooled_ratio,
+    CommonScatter, Interval, PooledRatio, RatioGroup, Summary, adjust_effects, compare,
+    compare_paired, compare_stopped, drift, pooled_ratio,
     random::{below, normal, seeded},
     share_interval,
     stopping::stopped_sample,
@@ -43,6 +43,8 @@ pub enum Claim {
     StoppedFalseStar,
     /// The interval of the mean of repeats on five days holds it, where days differ by as much as repeats.
     MeanOfDays,
+    /// The interval of an effect that is shown holds it, adjusted for the eight that are looked at, half of which are none.
+    AdjustedEffect,
     /// The same as [`Self::PooledMean`], for any of eight points, the last of which scatters nine times as much as the first.
     UnequalPooledMean,
     /// The same, for the last of them.
@@ -220,6 +222,7 @@ pub fn simulations() -> Vec<(Claim, &'static str, usize)> {
     add(Claim::Ratio, &[0, 1, 2], &[3, 5, 8, 10, 20]);
     add(Claim::PairedRatio, &[0, 2], &[3, 5, 8, 10, 20]);
     add(Claim::PooledEffect, &[0, 2], &[3, 5, 8]);
+    add(Claim::AdjustedEffect, &[0, 2], &[3, 5, 8]);
     add(Claim::FalseStar, &[0, 1, 3], &[4, 5, 6, 8, 10, 14, 20]);
     add(
         Claim::PairedFalseStar,
@@ -353,6 +356,25 @@ fn comes_true(
                 })
                 .collect();
             holds(pooled_ratio(&groups).and_then(|p| p.interval), RATIO)
+        }
+        Claim::AdjustedEffect => {
+            let truths = [1.0, 1.0, 1.0, 1.0, 1.05, 1.1, 1.2, RATIO];
+            let mut effects: Vec<PooledRatio> = truths
+                .iter()
+                .filter_map(|truth| {
+                    let ratios = sample(random, *truth).into_iter().zip(sample(random, 1.0));
+                    let ratios = ratios.map(|(a, b)| a / b).collect();
+                    pooled_ratio(&[RatioGroup { points: 1, ratios }])
+                })
+                .collect();
+            adjust_effects(&mut effects);
+            let shown: Vec<(&PooledRatio, f64)> = effects
+                .iter()
+                .zip(truths)
+                .filter(|(effect, _)| effect.differs())
+                .collect();
+            let (effect, truth) = shown.get(below(random, shown.len()))?;
+            holds(effect.interval, *truth)
         }
         Claim::Share => {
             let happened = (0..repeats).filter(|_| normal(random) < ONE_IN_TEN).count();
