@@ -181,7 +181,7 @@ fn found(point: &PointRow, quantity: &str, compared: &str, comparison: Compariso
 
 /// Adjusts the comparisons of a table for their number, and counts.
 fn judge(comparisons: &mut [AaComparison]) -> FalsePositives {
-    adjust(comparisons.iter_mut().map(|c| &mut c.comparison));
+    adjust(comparisons.iter_mut().map(|c| &mut c.comparison), 0.0);
     for c in comparisons.iter_mut() {
         c.differs = c.comparison.differs();
     }

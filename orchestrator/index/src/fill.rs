@@ -12,7 +12,7 @@ use cvc_core::point::Repeat;
 use cvc_core::record::Record;
 use cvc_journal::spending;
 use cvc_journal::{Attempt, CampaignState, RunHistory, RunState};
-use cvc_model::stats::{Interval, Scale, Summary};
+use cvc_model::stats::{CommonScatter, Interval, Scale, Summary, block_means};
 use rusqlite::{Connection, Transaction, params, params_from_iter, types::Value};
 use serde::Serialize;
 use std::{
@@ -21,7 +21,7 @@ use std::{
 };
 
 /// Version of the index's schema.
-pub const SCHEMA: u32 = 10;
+pub const SCHEMA: u32 = 11;
 
 /// Columns that the view of all run values may have; SQLite ends at 2000.
 const MAX_QUANTITIES: usize = 1000;
@@ -407,33 +407,76 @@ fn insert_records(
     Ok(())
 }
 
+/// The repeats of a quantity at a point.
+#[derive(Default)]
+struct Repeats {
+    unit: String,
+    site: String,
+    /// Each with its block.
+    values: Vec<(u32, f64)>,
+}
+
+impl Repeats {
+    fn independent(&self) -> Vec<f64> {
+        let means = block_means(&self.values);
+        if means.len() > 1 {
+            means
+        } else {
+            self.values.iter().map(|(_, value)| *value).collect()
+        }
+    }
+}
+
 fn summaries(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
     let stopped: HashSet<&str> = state.decided.keys().map(PointId::as_str).collect();
-    let mut groups: BTreeMap<(String, String), (String, Vec<(u32, f64)>)> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, String), Repeats> = BTreeMap::new();
     let mut query = t.prepare(
-        "SELECT r.point, q.quantity, q.unit, coalesce(r.block, 0), q.value FROM quantities q JOIN runs r ON r.id = q.run
+        "SELECT r.point, q.quantity, q.unit, coalesce(r.block, 0), q.value, p.site
+         FROM quantities q JOIN runs r ON r.id = q.run JOIN points p ON p.id = r.point
          WHERE r.kind = 'measured' AND r.state = 'succeeded' ORDER BY q.rowid",
     )?;
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
         let group = groups.entry((row.get(0)?, row.get(1)?)).or_default();
-        group.0 = row.get(2)?;
-        group.1.push((row.get(3)?, row.get(4)?));
+        group.unit = row.get(2)?;
+        group.values.push((row.get(3)?, row.get(4)?));
+        group.site = row.get(5)?;
     }
+    // repeats that ended because they lay close together show too little scatter
+    let mut lending: HashMap<(String, String), Vec<Vec<f64>>> = HashMap::new();
+    for ((point, quantity), group) in &groups {
+        if !stopped.contains(point.as_str()) {
+            let of_site = lending.entry((group.site.clone(), quantity.clone()));
+            of_site.or_default().push(group.independent());
+        }
+    }
+    let common: HashMap<(String, String), CommonScatter> = lending
+        .into_iter()
+        .filter_map(|(key, points)| {
+            let points: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
+            Some((key, CommonScatter::of(&points)?))
+        })
+        .collect();
     let mut insert =
-        t.prepare("INSERT INTO summaries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
-    for ((point, quantity), (unit, values)) in groups {
-        let summary = if stopped.contains(point.as_str()) {
-            Summary::of_stopped(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>())
+        t.prepare("INSERT INTO summaries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    for ((point, quantity), group) in groups {
+        let is_stopped = stopped.contains(point.as_str());
+        let summary = if is_stopped {
+            let values = group.values.iter().map(|(_, value)| *value);
+            Summary::of_stopped(&values.collect::<Vec<_>>())
         } else {
-            Summary::of_blocks(&values)
+            Summary::of_blocks(&group.values)
         };
-        let Some(s) = summary else { continue };
+        let Some(mut s) = summary else { continue };
+        let (independent, unit, key) = (group.independent(), group.unit, (group.site, quantity));
+        if let Some(common) = common.get(&key).filter(|_| !is_stopped) {
+            s.pool(&independent, common);
+        }
         let ends = |interval: Option<Interval>| interval.map(|i| (i.low, i.high)).unzip();
         let ((low, high), (median_low, median_high)) = (ends(s.interval), ends(s.median_interval));
         insert.execute(params![
             point,
-            quantity,
+            key.1,
             unit,
             s.n as i64,
             s.mean,
@@ -444,6 +487,7 @@ fn summaries(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()>
             low,
             high,
             s.interval_of.map(Scale::name),
+            s.values_needed.map(|n| n as i64),
             median_low,
             median_high,
             s.variation.map(|v| v.cv),

@@ -279,6 +279,9 @@ impl FromRow for PointSummary {
             interval: interval("ci_low", "ci_high")?,
             interval_of: scale
                 .and_then(|name| Scale::ALL.into_iter().find(|scale| scale.name() == name)),
+            values_needed: r
+                .get::<_, Option<i64>>("ci_needs")?
+                .and_then(|n| usize::try_from(n).ok()),
             median_interval: interval("median_ci_low", "median_ci_high")?,
             variation: variation.map(|(cv, low)| Variation {
                 cv,

@@ -81,7 +81,9 @@ CREATE TABLE transfers (
 CREATE TABLE summaries (
     point TEXT NOT NULL REFERENCES points(id), quantity TEXT NOT NULL, unit TEXT NOT NULL,
     n INTEGER NOT NULL, mean REAL NOT NULL, median REAL NOT NULL, sd REAL, min REAL NOT NULL, max REAL NOT NULL,
-    ci_low REAL, ci_high REAL, ci_of TEXT,                    -- Student's t of the `values` or of their `logarithms`; with blocks, of the means of blocks
+    ci_low REAL, ci_high REAL, ci_of TEXT,                    -- Student's t of the `values` or of their `logarithms`, with the scatter of all points
+                                                              -- (`pooled`), or corrected for `skewness`; with blocks, of the means of blocks
+    ci_needs INTEGER,                                         -- repeats that it takes, where these scatter too much for an interval
     median_ci_low REAL, median_ci_high REAL,                  -- by order statistics; NULL: fewer than six values
     cv REAL, cv_low REAL, cv_high REAL,                       -- coefficient of variation; NULL cv_high: not bounded
     mild_outliers INTEGER NOT NULL, severe_outliers INTEGER NOT NULL,

@@ -256,7 +256,7 @@ fn fastest(side: &Side, points: &[usize]) -> Option<(usize, Vec<usize>)> {
         .filter(|point| *point != fastest)
         .filter_map(|point| Some((point, compare(&values(point), &values(fastest))?)))
         .collect();
-    adjust(others.iter_mut().map(|(_, comparison)| comparison));
+    adjust(others.iter_mut().map(|(_, comparison)| comparison), 0.0);
     let ties = others
         .into_iter()
         .filter(|(_, comparison)| !comparison.differs())

@@ -10,8 +10,8 @@ use cvc_model::stats::adjust;
 
 /// Compares the second side with the first.
 ///
-/// `margin` is the largest relative difference that does not matter. Of all quantities that are called different, 5 % are false on average
-/// (Benjamini and Hochberg's adjustment over the whole comparison).
+/// `margin` is the largest relative difference that does not matter. Of all quantities that are called different or the same, 5 % are false on
+/// average, and the intervals are adjusted as these verdicts are (see [`adjust`]).
 pub fn compare_sides(first: &Side, second: &Side, margin: f64) -> SideComparison {
     let matching = matching::matching(first, second);
     let mut compared = quantities::compared(first, second, &matching.pairs);
@@ -19,6 +19,7 @@ pub fn compare_sides(first: &Side, second: &Side, margin: f64) -> SideComparison
         compared
             .iter_mut()
             .filter_map(|row| row.comparison.as_mut()),
+        margin,
     );
     let rows: Vec<ComparedRow> = compared
         .into_iter()

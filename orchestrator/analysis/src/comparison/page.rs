@@ -143,19 +143,12 @@ fn drawing(
     let id = format!("sides-{}", slug(name));
     let names = [&comparison.first, &comparison.second].map(Clone::clone);
     let drawing = dumbbells::dumbbells(&id, &title, &names, &pairs)?;
-    Ok(Plot {
-        width: drawing.width,
-        keys: drawing.keys,
-        panels: drawing.panels,
+    let is_logarithmic = dumbbells::is_logarithmic(&pairs);
+    Ok(drawing.plot(
         id,
-        title: format!("{}, side by side", capitalised(&heading)),
-        caption: caption(
-            comparison,
-            name,
-            (rows, drawn),
-            dumbbells::is_logarithmic(&pairs),
-        ),
-    })
+        format!("{}, side by side", capitalised(&heading)),
+        caption(comparison, name, (rows, drawn), is_logarithmic),
+    ))
 }
 
 /// What a drawing shows, as it can stand in a paper.
@@ -239,7 +232,7 @@ fn environment(comparison: &SideComparison) -> Table {
 
 fn quantities(comparison: &SideComparison) -> Table {
     let caption = format!(
-        "Change of {} against {}, over all pairs of equal points: geometric mean, least and greatest. Same: the 95 % interval lies within {} %.",
+        "Change of {} against {}, over all pairs of equal points: geometric mean, least and greatest. Same: the adjusted 95 % interval lies within {} %.",
         comparison.second,
         comparison.first,
         comparison.margin * 100.0
@@ -301,7 +294,7 @@ fn of_points(comparison: &SideComparison, name: &str, rows: &[&ComparedRow]) -> 
     columns.extend(side("second", &comparison.second));
     columns.extend([
         Column::of("change", "change", "%"),
-        Column::of("change_low", "95 % from", "%"),
+        Column::of("change_low", "adjusted 95 % from", "%"),
         Column::of("change_high", "to", "%"),
         Column::plain("verdict", "verdict"),
     ]);
@@ -309,7 +302,7 @@ fn of_points(comparison: &SideComparison, name: &str, rows: &[&ComparedRow]) -> 
         &format!("points_{name}"),
         &quantity::heading(name),
         "Mean, standard deviation and number of independent values on each side; the change of the second against the first, with Fieller's \
-         95 % interval.",
+         95 % interval, which takes the number of comparisons into account as the verdict does.",
         columns,
     );
     table.rows = rows

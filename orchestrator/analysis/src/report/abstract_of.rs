@@ -28,11 +28,20 @@ pub(super) fn of(data: &Data) -> Option<String> {
 pub(super) fn extents(data: &Data) -> Vec<(String, String)> {
     [
         extent(data, names::CKPT_STORED_BYTES, "checkpoint stores", size),
-        extent(data, names::CKPT_LATENCY_S, "checkpoint takes", duration),
+        extent(data, names::CKPT_LATENCY_S, "checkpoint takes", short),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Seconds for people, of less than one with the digits that matter.
+fn short(seconds: f64) -> String {
+    match seconds {
+        0.001..0.9995 => format!("{:.3} s", seconds),
+        ..0.001 => "less than 1 ms".to_owned(),
+        _ => duration(seconds),
+    }
 }
 
 /// What was varied, and how much of it was measured.
@@ -98,42 +107,23 @@ fn extent(
 
 /// How narrow the intervals of the wall time, or else of the stored bytes, are.
 fn how_sure(data: &Data, measured: &[usize]) -> String {
-    let halves_pct = |quantity: &str| -> Vec<f64> {
-        measured
-            .iter()
-            .filter_map(|p| data.points[*p].summaries.get(quantity))
-            .filter_map(|s| {
-                let interval = s.interval?;
-                let half = (interval.high - interval.low) / 2.0;
-                (s.mean > 0.0).then(|| half / s.mean * 100.0)
-            })
-            .collect()
-    };
     let single = measured
         .iter()
         .filter(|p| data.points[**p].counted(&data.runs) < 2)
         .count();
-    let mut told = Vec::new();
-    for (quantity, what) in [
+    if single == measured.len() {
+        return "How sure: every point was measured once, so nothing is known of how results scatter."
+            .to_owned();
+    }
+    let told: Vec<String> = [
         (names::WALL_S, "wall time"),
         (names::CKPT_STORED_BYTES, "stored size"),
-    ] {
-        let mut halves = halves_pct(quantity);
-        halves.sort_by(f64::total_cmp);
-        if let (Some(middle), Some(most)) = (halves.get(halves.len() / 2), halves.last()) {
-            told.push(format!(
-                "± {} % for the {what} (median of the points; ± {} % at worst)",
-                percent(*middle),
-                percent(*most)
-            ));
-        }
-    }
+    ]
+    .into_iter()
+    .filter_map(|(quantity, what)| how_narrow(data, measured, quantity, what))
+    .collect();
     let single = match single {
         0 => String::new(),
-        n if n == measured.len() => {
-            return "How sure: every point was measured once, so nothing is known of how results scatter."
-                .to_owned();
-        }
         n => format!(
             "; {} measured only once, without an interval",
             counted(n as u32, "point")
@@ -146,4 +136,43 @@ fn how_sure(data: &Data, measured: &[usize]) -> String {
         "How sure: the 95 % interval of the mean is {}{single}.",
         told.join(", ")
     )
+}
+
+/// How narrow the intervals of a quantity are, and how many points scatter too much for one; `None` where nothing is known of its scatter.
+fn how_narrow(data: &Data, measured: &[usize], quantity: &str, what: &str) -> Option<String> {
+    let summaries = || {
+        measured
+            .iter()
+            .filter_map(|p| data.points[*p].summaries.get(quantity))
+    };
+    let mut halves: Vec<f64> = summaries()
+        .filter_map(|s| Some((s.interval?, s.mean)))
+        .filter(|(_, mean)| *mean > 0.0)
+        .map(|(interval, mean)| (interval.high - interval.low) / 2.0 / mean * 100.0)
+        .collect();
+    halves.sort_by(f64::total_cmp);
+    let narrow = halves.last().map(|most| {
+        let middle = percent(halves[halves.len() / 2]);
+        match percent(*most) {
+            most if most == middle => format!("± {middle} % for the {what}"),
+            most => {
+                format!("± {middle} % for the {what} (median of the points; ± {most} % at worst)")
+            }
+        }
+    });
+    let wide = summaries().filter(|s| s.interval.is_none() && s.n > 1);
+    let wide = wide.max_by_key(|s| s.values_needed).and_then(|widest| {
+        let count = summaries()
+            .filter(|s| s.interval.is_none() && s.n > 1)
+            .count();
+        Some(format!(
+            "none for the {what} of {} ({})",
+            counted(count as u32, "point"),
+            widest.why_no_interval()?
+        ))
+    });
+    match (narrow, wide) {
+        (Some(narrow), Some(wide)) => Some(format!("{narrow} and {wide}")),
+        (narrow, wide) => narrow.or(wide),
+    }
 }

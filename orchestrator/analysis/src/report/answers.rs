@@ -2,7 +2,7 @@
 //! grow with processes, what other factors change. The page begins with them, and `cvc run` ends with them.
 
 use super::{
-    effects::{compared, percent},
+    effects::{MULTIPLE_FROM, change, compared, multiple, no_interval, signed},
     prediction, restarts,
 };
 use crate::results::{
@@ -11,10 +11,10 @@ use crate::results::{
     quantity,
 };
 use cvc_core::{record::names, units::counted};
-use cvc_model::stats::{PooledRatio, adjust_effects};
+use cvc_model::stats::{LEVEL, PooledRatio, adjust_effects};
 
-/// From this ratio on, an effect is told as a multiple.
-const MULTIPLE_FROM: f64 = 2.0;
+/// Relative differences below this are none: they are not seen in two decimals of a percentage.
+const NOTHING: f64 = 0.5e-4;
 
 /// Maximum number of levels of a factor that are each compared with the first.
 const MAX_LEVELS: usize = 4;
@@ -56,7 +56,7 @@ pub(super) fn of(data: &Data) -> Vec<(String, String)> {
             .iter_mut()
             .flat_map(|answer| answer.effects.iter_mut().map(|(_, effect)| effect)),
     );
-    let mut told: Vec<(String, String)> = answers.into_iter().map(words).collect();
+    let mut told: Vec<(String, String)> = answers.into_iter().flat_map(words).collect();
     told.extend(not_measured(data));
     let restarts = restarts::of_all(data);
     told.extend(
@@ -184,68 +184,56 @@ fn answer(
     (!effects.is_empty()).then_some(Answer { what, effects })
 }
 
-fn words(Answer { what, effects }: Answer) -> (String, String) {
-    let told: Vec<String> = effects
-        .iter()
-        .map(|(name, effect)| of_quantity(name, effect))
-        .collect();
-    (what, told.join("; "))
+/// An answer for each quantity.
+fn words(Answer { what, effects }: Answer) -> impl Iterator<Item = (String, String)> {
+    effects
+        .into_iter()
+        .map(move |(name, effect)| (format!("{what}, {name}"), of_quantity(&effect)))
 }
 
-/// By how much a quantity changes, with its interval.
-fn of_quantity(name: &str, effect: &PooledRatio) -> String {
-    let points = counted(effect.points, "point");
+/// By how much a quantity changes, with its interval. Both are from one procedure: what is not shown is what the interval does not exclude.
+fn of_quantity(effect: &PooledRatio) -> String {
+    let changed = change(effect.ratio);
     let Some(interval) = effect.interval else {
-        return format!(
-            "{name} {} (a single pair of runs: no interval)",
-            change(effect.ratio)
-        );
+        return format!("{changed}; {}", no_interval(effect));
     };
-    let [low, high] = [interval.low, interval.high].map(|end| (end - 1.0) * 100.0);
-    if !effect.differs() {
-        return format!(
-            "{name} {}, no effect shown (95 %: {} to {} %; {points})",
-            change(effect.ratio),
-            signed(low),
-            signed(high)
-        );
+    if effect.is_equal() {
+        return "the same".to_owned();
     }
-    if effect.ratio >= MULTIPLE_FROM {
-        return format!(
-            "{name} × {} (95 %: {} to {}; {points})",
-            multiple(effect.ratio),
-            multiple(interval.low),
-            multiple(interval.high)
-        );
+    let ends = [interval.low, interval.high];
+    if ends.iter().all(|end| (end - 1.0).abs() < NOTHING) {
+        return "the same to 0.01 %".to_owned();
     }
-    format!(
-        "{name} {} (95 %: {} to {} %; {points})",
-        change(effect.ratio),
-        signed(low),
-        signed(high)
-    )
-}
-
-fn change(ratio: f64) -> String {
-    if ratio >= MULTIPLE_FROM {
-        format!("× {}", multiple(ratio))
+    let [low, high] = ends.map(|end| (end - 1.0) * 100.0);
+    let range = if interval.high >= MULTIPLE_FROM {
+        let [low, high] = ends.map(multiple);
+        format!("× {low} to × {high}")
     } else {
-        format!("{} %", signed((ratio - 1.0) * 100.0))
+        format!("{} to {} %", signed(low), signed(high))
+    };
+    let points = counted(effect.points, "point");
+    if interval.high - interval.low < NOTHING {
+        return format!("{changed} in every pair ({points})");
     }
-}
-
-fn multiple(ratio: f64) -> String {
-    if ratio < 9.95 {
-        format!("{ratio:.2}")
+    let adjusted = if effect.level > LEVEL {
+        "adjusted "
     } else {
-        format!("{ratio:.1}")
+        ""
+    };
+    let range = format!("{adjusted}95 %: {range}; {points}");
+    // what the repeats could show at all
+    let least = interval.high / effect.ratio;
+    if effect.differs() {
+        format!("{changed} ({range})")
+    } else if least >= MULTIPLE_FROM {
+        format!(
+            "{changed}, cannot tell: {} show a change only beyond × {} ({range})",
+            counted(effect.pairs, "pair"),
+            multiple(least)
+        )
+    } else {
+        format!("{changed}, no effect shown ({range})")
     }
-}
-
-/// A percentage with its sign.
-fn signed(pct: f64) -> String {
-    let sign = if pct > 0.0 { "+" } else { "" };
-    format!("{sign}{}", percent(pct))
 }
 
 /// Says of which checkpointers it is not known what they add, because all of their runs end at their checkpoint.

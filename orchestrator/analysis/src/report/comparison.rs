@@ -37,9 +37,10 @@ pub(super) fn section(data: &Data) -> Section {
             .better(quantity::direction(of.better))
     }));
     let caption = "Ratio first / second, all other factors equal: of the means of repeats with the same number, which ran close together in an \
-                   interleaved campaign (between sites: of the means of all repeats), with Fieller's 95 % interval. A star: different, by the \
-                   permutation test of the pairs (fewer than six: Student's; between sites: Welch's). Of all stars of the table 5 % are false on \
-                   average (Benjamini-Hochberg), if repeats are independent; between sites, what differs from day to day is in the stars as well.";
+                   interleaved campaign (between sites: of the means of all repeats), with Fieller's interval. A star: different, because the interval \
+                   does not reach 1 (Student's t of the pairs; between sites Welch's). Intervals take the number of ratios into account: of all stars of \
+                   the table 5 % are false on average (Benjamini-Hochberg), and of their intervals 95 % hold (Benjamini-Yekutieli), if repeats \
+                   are independent; between sites, what differs from day to day is in the stars as well.";
     let mut table = Table::new("comparison", "Ratios", caption, columns);
     let mut pairs_of_points = 0;
     for factor in data.varying() {
@@ -86,6 +87,7 @@ pub(super) fn section(data: &Data) -> Section {
                 Cell::Compared { comparison } => Some(comparison),
                 _ => None,
             }),
+        0.0,
     );
     if pairs_of_points > MAX_ROWS {
         table

@@ -291,14 +291,11 @@ fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
     let series: Vec<String> = sites.iter().map(|s| (*s).to_owned()).collect();
     let x = format!("wall time, {}", unit.1);
     let drawing = plot::scatter("cost", (&x, "cost of a run, USD"), &series, &panels)?;
-    Ok(Some(Plot {
-        width: drawing.width,
-        keys: drawing.keys,
-        panels: drawing.panels,
-        id: "cost-time".to_owned(),
-        title: "Time against dollars".to_owned(),
-        caption: "Each point by how long its runs take and what they cost, sites by colour and shape: means of the repeats with their \
-                  95 % intervals; lower and further left is better."
-            .to_owned(),
-    }))
+    let caption = "Each point by how long its runs take and what they cost, sites by colour and shape: means of the repeats with their \
+                   95 % intervals; lower and further left is better.";
+    Ok(Some(drawing.plot(
+        "cost-time".to_owned(),
+        "Time against dollars".to_owned(),
+        caption.to_owned(),
+    )))
 }

@@ -137,14 +137,7 @@ fn draw(
         &names[..]
     };
     let drawing = plot::strips(&id, &x, legend, &rows)?;
-    Ok(Plot {
-        width: drawing.width,
-        keys: drawing.keys,
-        panels: drawing.panels,
-        id,
-        title,
-        caption,
-    })
+    Ok(drawing.plot(id, title, caption))
 }
 
 fn shorten(label: &str) -> String {

@@ -1,7 +1,7 @@
 //! Whether results changed in the course of the campaign, or runs were like the one before: warnings, and a plot of the order of runs against their results.
 
 use super::{
-    model::{Block, Plot},
+    model::Block,
     plot::{self, Moment},
 };
 use crate::results::{data::Data, quantity};
@@ -145,14 +145,8 @@ pub(super) fn plots(data: &Data) -> Result<Vec<Block>, AnalysisError> {
             "Each mark is one run: when it began, and how far its result is from the mean of its point. Without drift the marks lie evenly \
              about 0.{several}"
         );
-        blocks.push(Block::Plot(Plot {
-            width: drawing.width,
-            keys: drawing.keys,
-            panels: drawing.panels,
-            id,
-            title: format!("{}: order of runs", super::time::capital(data, q)),
-            caption,
-        }));
+        let title = format!("{}: order of runs", super::time::capital(data, q));
+        blocks.push(Block::Plot(drawing.plot(id, title, caption)));
     }
     Ok(blocks)
 }

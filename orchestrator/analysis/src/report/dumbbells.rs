@@ -1,8 +1,8 @@
 //! Draws pairs of results: one line for each pair, with a mark and an interval for each side.
 
 use super::plot::{
-    Drawing, INK, NARROW, PALETTE, TEXT, WIDE, Whisker, at, ceiling, keys, marker, render, text,
-    tick, width,
+    Drawing, INK, NARROW, PALETTE, TEXT, WIDE, WIDEST, Whisker, arrow, at, axis_end, keys, marker,
+    render, text, tick, width,
 };
 use cvc_index::error::AnalysisError;
 use plotters::{
@@ -46,37 +46,45 @@ fn extremes(pairs: &[Pair]) -> (f64, f64) {
 struct Axis {
     low: f64,
     high: f64,
+    /// Whether an interval reaches beyond it.
+    is_cut: bool,
     is_logarithmic: bool,
 }
 
 impl Axis {
     fn of(pairs: &[Pair]) -> Self {
         let ends = || pairs.iter().flat_map(|p| p.sides);
-        let top = ceiling(ends().map(|w| w.2));
+        let (top, is_cut) = axis_end(ends());
         if !is_logarithmic(pairs) {
             return Self {
                 low: 0.0,
                 high: top,
+                is_cut,
                 is_logarithmic: false,
             };
         }
         // an interval that reaches down to 0 has no place on such an axis, and is cut
         let (least, _) = extremes(pairs);
-        let low = ends().map(|w| w.1).fold(least, f64::min).max(least / 4.0);
+        let low = ends()
+            .map(|w| w.1)
+            .fold(least, f64::min)
+            .max(least / WIDEST);
         Self {
-            low: (low / 1.2).log10(),
-            high: (top * 1.1).log10(),
+            low: (low / 1.05).log10(),
+            high: top.log10(),
+            is_cut,
             is_logarithmic: true,
         }
     }
 
     /// Where a value is.
     fn place(&self, value: f64) -> f64 {
-        if self.is_logarithmic {
-            value.max(f64::MIN_POSITIVE).log10().max(self.low)
+        let place = if self.is_logarithmic {
+            value.max(f64::MIN_POSITIVE).log10()
         } else {
             value
-        }
+        };
+        place.clamp(self.low, self.high)
     }
 
     /// The values at which a logarithmic axis has ticks: decades, and 2 and 5 between them where few decades leave room.
@@ -166,12 +174,13 @@ pub(crate) fn dumbbells(
             for (side, (mean, low, high)) in pair.sides.into_iter().enumerate() {
                 let (y, colour) = (up(side), PALETTE[side]);
                 if low < high {
-                    let [low, high] = [low, high].map(|v| axis.place(v));
+                    let ends = [low, high].map(|v| axis.place(v));
                     let style = colour.stroke_width(1);
-                    chart.draw_series([PathElement::new([(low, y), (high, y)], style)])?;
-                    chart.draw_series([low, high].map(|end| {
-                        EmptyElement::at((end, y)) + PathElement::new([(0, -3), (0, 3)], style)
-                    }))?;
+                    chart.draw_series([PathElement::new(ends.map(|end| (end, y)), style)])?;
+                    let is_cut = high > mean && axis.place(high) >= axis.high;
+                    arrow(&mut chart, (ends[0], y), 0, style)?;
+                    let back = if is_cut { -5 } else { 0 };
+                    arrow(&mut chart, (ends[1], y), back, style)?;
                 }
                 marker(&mut chart, side, (axis.place(mean), y), colour)?;
             }
@@ -182,6 +191,7 @@ pub(crate) fn dumbbells(
         keys: keys(what, sides)?,
         panels: vec![drawn],
         width: wide,
+        is_cut: axis.is_cut,
     })
 }
 

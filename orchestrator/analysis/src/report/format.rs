@@ -7,6 +7,9 @@ use cvc_model::{
     stats::{Comparison, Scale, Summary},
 };
 
+/// Percentages beyond this are not shown in digits: they are multiples. Data files have them.
+pub(super) const MOST_PCT: f64 = 1000.0;
+
 /// How the numbers of a column are shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Style {
@@ -111,6 +114,9 @@ impl Style {
 
     /// Formats a number.
     pub fn number(&self, value: f64) -> String {
+        if value > MOST_PCT && self.unit.as_deref() == Some("%") {
+            return format!("> {MOST_PCT}");
+        }
         let shown = value / self.divisor;
         if self.each {
             return if shown.fract() == 0.0 {
@@ -128,11 +134,13 @@ impl Style {
         }
     }
 
-    /// Formats the interval of a mean, `[12.01, 12.70]`; empty for a single value.
+    /// Formats the interval of a mean, `[12.01, 12.70]`, or how many repeats it takes; empty for a single value.
     pub fn interval(&self, s: &Summary) -> String {
-        s.interval
-            .map(|i| format!("[{}, {}]", self.number(i.low), self.number(i.high)))
-            .unwrap_or_default()
+        match (s.interval, s.values_needed) {
+            (Some(i), _) => format!("[{}, {}]", self.number(i.low), self.number(i.high)),
+            (None, Some(needed)) => format!("no interval with {} of {needed} repeats", s.n),
+            (None, None) => String::new(),
+        }
     }
 
     /// Returns a prediction, its interval, and everything about it in one line. Its sign distinguishes it from a measurement in every format.
@@ -179,12 +187,15 @@ impl Style {
             let of = match s.interval_of {
                 Some(Scale::Logarithms) => " (of logarithms)",
                 Some(Scale::Skewness) => " (corrected for skewness)",
+                Some(Scale::Pooled) => " (by the scatter of all points)",
                 Some(Scale::Values) | None => "",
             };
             text.push_str(&format!(
                 "; 95 % interval of the mean {}{of}",
                 self.interval(s)
             ));
+        } else if let Some(why) = s.why_no_interval().filter(|_| s.n > 1) {
+            text.push_str(&format!("; {why}"));
         }
         if let Some(i) = s.median_interval {
             text.push_str(&format!(
@@ -223,6 +234,13 @@ pub(super) fn unit_beside<'a>(heading: &str, style: &'a Style) -> Option<&'a str
         .filter(|unit| !heading.ends_with(&format!("_{unit}")))
 }
 
+/// Formats the level of an interval, `95 %`, or `99.2 %` if it is adjusted for the number of intervals.
+pub(super) fn level(level: f64) -> String {
+    let pct = level * 100.0;
+    let decimals = if pct > 99.9 { 3 } else { 1 };
+    format!("{} %", format!("{pct:.decimals$}").trim_end_matches(".0"))
+}
+
 /// Returns a ratio, its interval, and everything about it in one line.
 pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
     let main = format!("{:.3}{}", c.ratio, if c.differs() { " *" } else { "" });
@@ -236,9 +254,10 @@ pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
         format!("{} and {} repeats", c.n.0, c.n.1)
     };
     let mut details = format!(
-        "ratio of measured means, {of}; 95 % interval {}",
+        "ratio of measured means, {of}; {} interval {}",
+        level(1.0 - c.level),
         if interval.is_empty() {
-            "not bounded"
+            "none: the repeats scatter too much"
         } else {
             &interval
         }

@@ -63,12 +63,5 @@ fn draw(data: &Data, sheet: &Sheet<'_>, title: String) -> Result<Plot, AnalysisE
         &["coordination".to_owned(), "storage".to_owned()],
         &panels,
     )?;
-    Ok(Plot {
-        width: drawing.width,
-        keys: drawing.keys,
-        panels: drawing.panels,
-        id,
-        title,
-        caption,
-    })
+    Ok(drawing.plot(id, title, caption))
 }

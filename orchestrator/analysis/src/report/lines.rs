@@ -68,13 +68,6 @@ impl LinePlot {
             |unit| format!("{}, {unit}", self.axis),
         );
         let drawing = plot::panels(&self.id, &axis, &names, &[panel])?;
-        Ok(Plot {
-            width: drawing.width,
-            keys: drawing.keys,
-            panels: drawing.panels,
-            id: self.id,
-            title: self.title,
-            caption: self.caption,
-        })
+        Ok(drawing.plot(self.id, self.title, self.caption))
     }
 }

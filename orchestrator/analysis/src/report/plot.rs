@@ -1,5 +1,6 @@
 //! Draws plots as SVG that inherits its text colour, so that it suits light and dark pages.
 
+use super::model::Plot;
 use cvc_index::error::AnalysisError;
 use plotters::{
     coord::{Shift, types::RangedCoordf64},
@@ -43,6 +44,25 @@ pub(crate) struct Drawing {
     /// One for each panel.
     pub panels: Vec<String>,
     pub width: u32,
+    /// Whether an interval is cut, because it would hide everything else.
+    pub is_cut: bool,
+}
+
+impl Drawing {
+    /// Makes it a plot.
+    pub fn plot(self, id: String, title: String, mut caption: String) -> Plot {
+        if self.is_cut {
+            caption.push_str(" An arrow: an interval or a value goes on beyond the axis.");
+        }
+        Plot {
+            id,
+            title,
+            caption,
+            width: self.width,
+            keys: self.keys,
+            panels: self.panels,
+        }
+    }
 }
 
 /// Part of its width, in percent, below which a drawing does not shrink: its text of 12 pixels stays above 10.
@@ -185,64 +205,46 @@ pub(super) enum Marks {
     },
 }
 
-/// Maximum end of an interval as a multiple of the largest value; wider ones are cut, because they would hide everything else.
-const WIDEST: f64 = 1.5;
+/// Maximum end of an interval as a multiple of the largest value; wider ones are cut, so that no axis reaches beyond twice its values.
+pub(super) const WIDEST: f64 = 1.85;
 
-/// Returns the upper end of the drawn intervals of [`Marks::Judged`].
-fn reach(marks: [&[Option<Whisker>]; 3]) -> f64 {
-    marks
-        .iter()
-        .flat_map(|m| m.iter())
-        .flatten()
+/// Returns the end of an axis from 0 for values with intervals, and whether it cuts one of these.
+pub(super) fn axis_end(whiskers: impl Iterator<Item = Whisker> + Clone) -> (f64, bool) {
+    let finite = |v: &f64| v.is_finite();
+    let largest = whiskers
+        .clone()
         .map(|w| w.0)
-        .filter(|v| v.is_finite())
-        .fold(0.0, f64::max)
-        * WIDEST
-}
-
-/// Returns whether an interval is cut.
-pub(super) fn is_cut(marks: &Marks) -> bool {
-    let Marks::Judged {
-        training,
-        held_out,
-        predicted,
-    } = marks
-    else {
-        return false;
-    };
-    let most = reach([training, held_out, predicted]);
-    predicted.iter().flatten().any(|w| w.2 > most)
+        .filter(finite)
+        .fold(0.0, f64::max);
+    let reach = largest * WIDEST;
+    let end = ceiling(whiskers.clone().map(|w| w.2.min(reach).max(w.0)));
+    (end, whiskers.into_iter().any(|w| w.2 > end))
 }
 
 impl Marks {
-    fn highest(&self) -> f64 {
-        let highest = |values: &mut dyn Iterator<Item = f64>| {
-            values.filter(|v| v.is_finite()).fold(0.0, f64::max)
-        };
+    /// Returns all values with their intervals; of bars, their totals.
+    fn whiskers(&self) -> Vec<Whisker> {
         match self {
-            Self::Stacked(bars) => highest(
-                &mut bars
-                    .iter()
-                    .flatten()
-                    .map(|(pieces, w)| pieces.iter().sum::<f64>().max(w.map_or(0.0, |w| w.2))),
-            ),
+            Self::Stacked(bars) => bars
+                .iter()
+                .flatten()
+                .map(|(pieces, total)| {
+                    let sum = pieces.iter().sum::<f64>();
+                    total.map_or((sum, sum, sum), |w| (sum.max(w.0), w.1, w.2))
+                })
+                .collect(),
             Self::Judged {
                 training,
                 held_out,
                 predicted,
-            } => {
-                let most = reach([training, held_out, predicted]);
-                highest(
-                    &mut training
-                        .iter()
-                        .chain(held_out)
-                        .chain(predicted)
-                        .flatten()
-                        .map(|w| w.2.min(most)),
-                )
-            }
+            } => [training, held_out, predicted]
+                .into_iter()
+                .flatten()
+                .flatten()
+                .copied()
+                .collect(),
             Self::Lines(series) | Self::Grouped(series) => {
-                highest(&mut series.iter().flatten().flatten().map(|w| w.2))
+                series.iter().flatten().flatten().copied().collect()
             }
         }
     }
@@ -266,14 +268,14 @@ pub(super) fn panels(
     panels: &[Panel],
 ) -> Result<Drawing, AnalysisError> {
     let (across, size) = grid(panels);
+    let end = |scale: usize| {
+        let sharing = panels.iter().filter(|p| p.scale == scale);
+        let whiskers: Vec<Whisker> = sharing.flat_map(|p| p.marks.whiskers()).collect();
+        axis_end(whiskers.into_iter())
+    };
     let draw = |panel: &Panel| {
         render(what, size, |area| {
-            let top = ceiling(
-                panels
-                    .iter()
-                    .filter(|p| p.scale == panel.scale)
-                    .map(|p| p.marks.highest()),
-            );
+            let (top, _) = end(panel.scale);
             let mut chart = frame(area, &panel.title, &panel.x, y_title, top)?;
             match &panel.marks {
                 Marks::Stacked(bars) => stacked(&mut chart, bars)?,
@@ -285,7 +287,7 @@ pub(super) fn panels(
                     training,
                     held_out,
                     predicted,
-                } => judged(&mut chart, [training, held_out, predicted], top)?,
+                } => judged(&mut chart, [training, held_out, predicted])?,
             }
             Ok(())
         })
@@ -295,6 +297,7 @@ pub(super) fn panels(
         keys: keys(what, legend_names)?,
         panels: drawn,
         width: across * size.0,
+        is_cut: panels.iter().any(|p| end(p.scale).1),
     })
 }
 
@@ -376,25 +379,20 @@ fn grouped(chart: &mut Chart<'_, '_>, legend: &[String], series: &[Vec<Option<Wh
 }
 
 /// Draws measured values and predictions side by side in each category; no line joins them.
-fn judged(chart: &mut Chart<'_, '_>, series: [&[Option<Whisker>]; 3], top: f64) -> Drawn {
+fn judged(chart: &mut Chart<'_, '_>, series: [&[Option<Whisker>]; 3]) -> Drawn {
     let categories = series[0].len();
     let pixel = categories as f64 / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
     for (s, values) in series.into_iter().enumerate() {
         let colour = PALETTE[s];
         let aside = 0.5 + if s == 2 { 7.0 } else { -7.0 } * pixel;
-        for (i, (mean, low, high)) in values
+        for (i, w) in values
             .iter()
             .enumerate()
             .filter_map(|(i, w)| Some((i, (*w)?)))
         {
             let x = i as f64 + aside;
-            whisker(
-                chart,
-                x,
-                (mean, low.clamp(0.0, top), high.clamp(0.0, top)),
-                colour.to_rgba(),
-            )?;
-            marker(chart, s, (x, mean.min(top)), colour)?;
+            whisker(chart, x, w, colour.to_rgba())?;
+            marker(chart, s, (x, w.0), colour)?;
         }
     }
     Ok(())
@@ -478,10 +476,14 @@ pub(crate) fn scatter(
 ) -> Result<Drawing, AnalysisError> {
     let across = panels.len().clamp(1, 2);
     let wide = if across == 1 { NARROW } else { WIDE };
+    let ends = |spots: &[Spot]| {
+        let (right, is_cut) = axis_end(spots.iter().map(|s| s.at.0));
+        let (top, also) = axis_end(spots.iter().map(|s| s.at.1));
+        (right, top, is_cut || also)
+    };
     let draw = |(title, spots): &(String, Vec<Spot>)| {
         render(what, (wide / across as u32, 320), |area| {
-            let right = ceiling(spots.iter().map(|s| s.at.0.2));
-            let top = ceiling(spots.iter().map(|s| s.at.1.2));
+            let (right, top, _) = ends(spots);
             let mut chart = ChartBuilder::on(area)
                 .margin_right(24)
                 .margin_top(if title.is_empty() { 10 } else { 28 })
@@ -508,10 +510,15 @@ pub(crate) fn scatter(
             for spot in spots {
                 let ((x, x_low, x_high), up) = spot.at;
                 let colour = PALETTE[spot.series % PALETTE.len()];
+                let style = colour.stroke_width(1);
+                let end = x_high.min(right);
                 chart.draw_series([PathElement::new(
-                    [(x_low, up.0), (x_high, up.0)],
-                    colour.stroke_width(1),
+                    [(x_low.max(0.0), up.0), (end, up.0)],
+                    style,
                 )])?;
+                if x_high > right {
+                    arrow(&mut chart, (end, up.0), -5, style)?;
+                }
                 whisker(&mut chart, x, up, colour.to_rgba())?;
                 marker(&mut chart, spot.series, (x, up.0), colour)?;
             }
@@ -533,8 +540,8 @@ pub(crate) fn scatter(
                     let ((x, x_low, x_high), (y, y_low, y_high)) = s.at;
                     [
                         Extent::of_mark(to(x, y)),
-                        Extent::of_line(to(x_low, y), to(x_high, y)),
-                        Extent::of_line(to(x, y_high), to(x, y_low)),
+                        Extent::of_line(to(x_low, y), to(x_high.min(right), y)),
+                        Extent::of_line(to(x, y_high.min(top)), to(x, y_low)),
                     ]
                 })
                 .collect();
@@ -573,8 +580,15 @@ pub(crate) fn scatter(
         keys: keys(what, series)?,
         panels: drawn,
         width: wide,
+        is_cut: panels.iter().any(|(_, spots)| ends(spots).2),
     })
 }
+
+/// How far an axis of deviations reaches at least, percent: negligible scatter is not magnified.
+const LEAST_DEVIATION_PCT: f64 = 0.5;
+
+/// How far it reaches at most, percent: what is beyond has an arrow.
+const MOST_DEVIATION_PCT: f64 = 900.0;
 
 /// A result of a run in a plot over time.
 pub(super) struct Moment {
@@ -594,11 +608,10 @@ pub(super) fn order(
     moments: &[Moment],
 ) -> Result<Drawing, AnalysisError> {
     let right = ceiling(moments.iter().map(|m| m.minutes));
-    // at least half a percent to either side, so that negligible scatter is not magnified
-    let reach = moments
-        .iter()
-        .fold(0.5f64, |reach, m| reach.max(m.deviation_pct.abs()))
-        * 1.1;
+    let farthest = moments.iter().fold(LEAST_DEVIATION_PCT, |reach, m| {
+        reach.max(m.deviation_pct.abs())
+    });
+    let reach = farthest.min(MOST_DEVIATION_PCT) * 1.1;
     let drawn = render(what, (WIDE, 260), |area| {
         let mut chart = ChartBuilder::on(area)
             .margin_right(24)
@@ -629,12 +642,15 @@ pub(super) fn order(
         )])?;
         for moment in moments {
             let colour = PALETTE[moment.series % PALETTE.len()];
-            marker(
-                &mut chart,
-                moment.series,
-                (moment.minutes, moment.deviation_pct),
-                colour,
-            )?;
+            let place = (moment.minutes, moment.deviation_pct.min(reach));
+            if moment.deviation_pct > reach {
+                let style = colour.stroke_width(2);
+                chart
+                    .draw_series([EmptyElement::at(place)
+                        + PathElement::new([(-5, 7), (0, 1), (5, 7)], style)])?;
+            } else {
+                marker(&mut chart, moment.series, place, colour)?;
+            }
         }
         Ok(())
     })?;
@@ -642,6 +658,7 @@ pub(super) fn order(
         keys: keys(what, series)?,
         panels: vec![drawn],
         width: WIDE,
+        is_cut: farthest > reach,
     })
 }
 
@@ -669,8 +686,10 @@ pub(super) fn strips(
         .iter()
         .flat_map(|r| &r.values)
         .fold((0.0f64, 0.0f64), |(l, h), v| (l.min(v.0), h.max(v.0)));
-    // At least half a percent to either side, so that negligible scatter is not magnified.
-    let (low, high) = ((widest.0 * 1.1).min(-0.5), (widest.1 * 1.1).max(0.5));
+    let (low, high) = (
+        (widest.0 * 1.1).min(-LEAST_DEVIATION_PCT),
+        (widest.1.min(MOST_DEVIATION_PCT) * 1.1).max(LEAST_DEVIATION_PCT),
+    );
     let longest = |texts: &dyn Fn(&Strip) -> i32| rows.iter().map(texts).max().unwrap_or(0);
     let margin = longest(&|r| width(&r.name, TEXT)).min(WIDE as i32 / 2) + 16;
     let remarks = longest(&|r| width(&r.remark, TEXT)) + 20;
@@ -718,12 +737,16 @@ pub(super) fn strips(
                 (end, at_y),
                 at(text(TEXT), HPos::Right, VPos::Center),
             ))?;
-            let (a, b) = row.quartiles;
+            let (a, b) = (row.quartiles.0.min(high), row.quartiles.1.min(high));
             chart.draw_series([Rectangle::new(
                 [(a, y - 0.32), (b, y + 0.32)],
                 colour.mix(0.25).filled(),
             )])?;
             for (value, outlier) in &row.values {
+                if *value > high {
+                    arrow(&mut chart, (high, y), -7, colour.stroke_width(2))?;
+                    continue;
+                }
                 if *outlier {
                     chart.draw_series([Circle::new((*value, y), 6, INK.stroke_width(2))])?;
                 }
@@ -736,6 +759,7 @@ pub(super) fn strips(
         keys: keys(what, colours)?,
         panels: vec![drawn],
         width: wide,
+        is_cut: widest.1 > high,
     })
 }
 
@@ -847,12 +871,26 @@ fn whisker(chart: &mut Chart<'_, '_>, x: f64, (_, low, high): Whisker, colour: R
         return Ok(());
     }
     let style = colour.stroke_width(1);
-    chart.draw_series([PathElement::new([(x, low), (x, high)], style)])?;
-    // The ends are a few pixels wide, whatever the scale of the axis.
-    chart.draw_series(
-        [low, high]
-            .map(|end| EmptyElement::at((x, end)) + PathElement::new([(-3, 0), (3, 0)], style)),
-    )?;
+    let top = chart.y_range().end;
+    let (low, end) = (low.max(chart.y_range().start), high.min(top));
+    chart.draw_series([PathElement::new([(x, low), (x, end)], style)])?;
+    // The ends are a few pixels wide, whatever the scale of the axis; what is cut has an arrow.
+    let cap = |end: f64, aside: i32| {
+        EmptyElement::at((x, end)) + PathElement::new([(-3, aside), (0, 0), (3, aside)], style)
+    };
+    chart.draw_series([cap(low, 0), cap(end, if high > top { 5 } else { 0 })])?;
+    Ok(())
+}
+
+/// Draws an end along the horizontal axis: an arrow that begins so many pixels behind its tip, or a cap if that is 0.
+pub(super) fn arrow(
+    chart: &mut Chart<'_, '_>,
+    tip: (f64, f64),
+    back: i32,
+    style: ShapeStyle,
+) -> Drawn {
+    let line = PathElement::new([(back, -3), (0, 0), (back, 3)], style);
+    chart.draw_series([EmptyElement::at(tip) + line])?;
     Ok(())
 }
 

@@ -241,9 +241,6 @@ impl<'a> Sheet<'a> {
             })
             .collect();
         let panels = layout::cut(panels, &mut caption);
-        if panels.iter().any(|p| plot::is_cut(&p.marks)) {
-            caption.push_str(" Intervals that are far wider than the values are cut.");
-        }
         let id = format!(
             "predicted-{}-{}",
             super::slug(cvc_core::quantity::short(self.quantity)),
@@ -257,13 +254,6 @@ impl<'a> Sheet<'a> {
         ]
         .map(str::to_owned);
         let drawing = plot::panels(&id, &y, &legend, &panels)?;
-        Ok(Plot {
-            width: drawing.width,
-            keys: drawing.keys,
-            panels: drawing.panels,
-            id,
-            title,
-            caption,
-        })
+        Ok(drawing.plot(id, title, caption))
     }
 }

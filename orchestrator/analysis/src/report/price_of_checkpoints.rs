@@ -8,7 +8,7 @@ use crate::results::{
 };
 use cvc_core::point::Compression;
 use cvc_core::record::names;
-use cvc_model::stats::pooled_ratio;
+use cvc_model::stats::{PooledRatio, adjust_effects, pooled_ratio};
 
 /// Builds the table of what checkpoints add to the wall time.
 pub(super) fn overhead(data: &Data) -> Table {
@@ -26,7 +26,7 @@ pub(super) fn overhead(data: &Data) -> Table {
     columns.extend(
         [
             ("overhead", "overhead"),
-            ("overhead_low", "95 % from"),
+            ("overhead_low", "adjusted 95 % from"),
             ("overhead_high", "to"),
         ]
         .map(|(id, heading)| Column::of(id, heading, "%")),
@@ -34,19 +34,22 @@ pub(super) fn overhead(data: &Data) -> Table {
     columns.push(Column::plain("pairs", "pairs"));
     columns.push(Column::of("checkpoint_time", "checkpoint time", "s"));
     let caption = "Wall time of otherwise equal runs with and without checkpoints. The interval is Student's t of the logarithms of the ratios \
-                   of repeats with the same number. With DMTCP it includes starting under it. Runs that end at their checkpoint (size-only, restarted) have no wall time and are not here.";
+                   of repeats with the same number, and takes the number of rows into account. With DMTCP it includes starting under it. Runs that end at their checkpoint (size-only, restarted) have no wall time and are not here.";
     let mut table = Table::new("overhead", "Overhead of checkpoints", caption, columns);
     let (levels, pairs): (Vec<&str>, Vec<Pair>) = pairs_without_checkpoints(data)
         .filter(|(_, pair)| !repeats(data, pair, names::WALL_S).is_empty())
         .unzip();
-    for ((level, pair), at) in levels.into_iter().zip(&pairs).zip(labels(&pairs)) {
-        let Some(ratio) = pooled_ratio(&ratio_groups(
-            data,
-            std::slice::from_ref(pair),
-            names::WALL_S,
-        )) else {
-            continue;
-        };
+    let mut ratios: Vec<Option<PooledRatio>> = pairs
+        .iter()
+        .map(|pair| {
+            let pair = std::slice::from_ref(pair);
+            pooled_ratio(&ratio_groups(data, pair, names::WALL_S))
+        })
+        .collect();
+    adjust_effects(ratios.iter_mut().flatten());
+    let labelled = levels.into_iter().zip(&pairs).zip(labels(&pairs));
+    for (((level, pair), at), ratio) in labelled.zip(ratios) {
+        let Some(ratio) = ratio else { continue };
         let (low, high) = ratio.interval_pct().unzip();
         let [with, without] = summaries(data, pair, names::WALL_S);
         let time = Cell::measured(data.points[pair.point].summaries.get(names::CKPT_LATENCY_S));

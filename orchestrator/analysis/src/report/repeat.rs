@@ -29,7 +29,8 @@ pub(super) fn section(data: &Data) -> Section {
     blocks.push(Block::Text {
         text: "How the numbers are made: every table entry is a mean over the counted runs that succeeded; a run with several checkpoints enters \
                with their mean. Intervals are 95 % intervals of the mean: from ten repeats on by Hall's correction for skewness; of fewer, by \
-               Student's t, of the logarithms where values differ by more than a factor of two. They are for repeats that are independent, and for the \
+               Student's t, of the logarithms where values differ by more than a factor of two; of fewer than five, with the scatter that all points \
+               have in common. They are for repeats that are independent, and for the \
                hours and machines of these; docs/calibration.md has how often they hold, by simulation. Outliers lie beyond Tukey's fences (1.5 and 3 interquartile ranges); they are flagged and stay in. MiB = 2^20 bytes."
             .to_owned(),
     });

@@ -206,14 +206,7 @@ fn draw(data: &Data, rule: &str, sheet: &Sheet<'_>, title: String) -> Result<Plo
         &zones.iter().map(|z| z.1.to_owned()).collect::<Vec<_>>(),
         &panels,
     )?;
-    Ok(Plot {
-        width: drawing.width,
-        keys: drawing.keys,
-        panels: drawing.panels,
-        id,
-        title,
-        caption,
-    })
+    Ok(drawing.plot(id, title, caption))
 }
 
 fn by_rule(rule: &str) -> String {

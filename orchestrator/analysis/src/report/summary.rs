@@ -10,8 +10,6 @@ use crate::results::{
     quantity::{self, Tier},
     rows::PointRow,
 };
-use cvc_model::stats::CommonScatter;
-use std::collections::HashMap;
 
 pub(super) fn section(data: &Data) -> Section {
     let mut blocks = Vec::new();
@@ -139,32 +137,6 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
     table
 }
 
-/// The scatter that the points of a site have in common, by site and quantity.
-fn common_scatter(data: &Data) -> HashMap<(&str, &str), CommonScatter> {
-    let of = |site: &str, quantity: &str| {
-        let points: Vec<Vec<f64>> = data
-            .points
-            .iter()
-            .filter(|p| p.factor("site") == site)
-            .map(|p| p.independent(quantity))
-            .collect();
-        CommonScatter::of(
-            &points
-                .iter()
-                .map(Vec::as_slice)
-                .filter(|values| !values.is_empty())
-                .collect::<Vec<_>>(),
-        )
-    };
-    let all = data.levels("site").into_iter().flat_map(|site| {
-        data.quantities
-            .keys()
-            .map(move |quantity| (site, quantity.as_str()))
-    });
-    all.filter_map(|(site, quantity)| Some(((site, quantity), of(site, quantity)?)))
-        .collect()
-}
-
 fn statistics(data: &Data) -> Table {
     let mut columns = point_columns(data);
     columns.extend(["quantity", "unit", "n"].map(|c| Column::plain(c, c)));
@@ -177,12 +149,6 @@ fn statistics(data: &Data) -> Table {
         ("median_ci_high", "to"),
     ];
     columns.extend(intervals.map(|(c, h)| Column::plain(c, h)));
-    let pooled = [
-        ("pooled_ci_low", "mean by pooled scatter, 95 % from"),
-        ("pooled_ci_high", "to"),
-        ("pooled_freedom", "degrees of freedom"),
-    ];
-    columns.extend(pooled.map(|(c, h)| Column::plain(c, h)));
     let scatter = [
         ("cv", "variation"),
         ("cv_low", "95 % from"),
@@ -197,13 +163,12 @@ fn statistics(data: &Data) -> Table {
     ]);
     let caption = "These and all other recorded quantities in their stored units: mean, median, standard deviation (n - 1), \
                    95 % interval of the mean (from ten repeats on corrected for skewness; of fewer, Student's t of the values, or of their \
-                   logarithms where they differ by more than a factor of two) and of the median (order statistics, from six repeats on). A \
-                   second interval of the mean uses the scatter of all points of the site together, where four or more scatter: far narrower \
-                   with two or three repeats, but of a point that scatters by more than the others it holds less often. Then coefficient of variation with its interval, range, and \
+                   logarithms where they differ by more than a factor of two; of fewer than five, with the scatter that all points of the site have in \
+                   common, where four or more scatter alike) and of the median (order statistics, from six repeats on). An interval wider than ten \
+                   times the mean is none. Then coefficient of variation with its interval, range, and \
                    outliers by Tukey's fences.";
     let mut table = Table::new("statistics", "All quantities", caption, columns);
     table.folded = true;
-    let common = common_scatter(data);
     for (i, p) in data.points.iter().enumerate() {
         for (q, of) in &data.quantities {
             let Some(s) = p.summaries.get(q) else {
@@ -220,25 +185,14 @@ fn statistics(data: &Data) -> Table {
                 Cell::number(s.interval.map(|i| i.low)),
                 Cell::number(s.interval.map(|i| i.high)),
             ]);
-            row.push(
-                s.interval_of
-                    .map_or(Cell::Empty, |scale| Cell::text(scale.name())),
-            );
+            row.push(match s.interval_of {
+                Some(scale) => Cell::text(scale.name()),
+                None => Cell::text(s.why_no_interval().unwrap_or_default()),
+            });
             row.extend([
                 Cell::number(s.median_interval.map(|i| i.low)),
                 Cell::number(s.median_interval.map(|i| i.high)),
             ]);
-            let pooled = common
-                .get(&(p.factor("site"), q.as_str()))
-                .and_then(|common| common.interval(&p.independent(q)));
-            row.extend(
-                [
-                    pooled.map(|m| m.interval.low),
-                    pooled.map(|m| m.interval.high),
-                ]
-                .map(Cell::number),
-            );
-            row.push(pooled.map_or(Cell::Empty, |m| Cell::text(format!("{:.1}", m.freedom))));
             row.extend(
                 [
                     s.variation.map(|v| v.cv),

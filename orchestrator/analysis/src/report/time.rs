@@ -126,14 +126,7 @@ fn draw(
     };
     let id = format!("{}-{}", super::slug(q), sheet.id);
     let drawing = plot::panels(&id, &y, &series, &panels)?;
-    Ok(Plot {
-        width: drawing.width,
-        keys: drawing.keys,
-        panels: drawing.panels,
-        id,
-        title,
-        caption,
-    })
+    Ok(drawing.plot(id, title, caption))
 }
 
 /// Returns the heading of a quantity as a title; figures of merit keep the names that the application's descriptor gives them.

@@ -301,6 +301,7 @@ fn drawing(sites: &IndexMap<String, Site>) -> Result<Drawing, AnalysisError> {
         keys: keys(what, &RESULTS.map(str::to_owned))?,
         panels: vec![drawn],
         width: WIDE,
+        is_cut: false,
     })
 }
 

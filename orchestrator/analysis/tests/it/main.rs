@@ -8,6 +8,7 @@ mod common;
 mod comparison;
 mod costs;
 mod drawings;
+mod first_report;
 mod owner;
 mod pages;
 mod predictions;

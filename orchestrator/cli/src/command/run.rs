@@ -175,7 +175,7 @@ fn command_of(args: &RunArgs) -> String {
 }
 
 /// Most answers that are shown; the report has all.
-const SHOWN_ANSWERS: usize = 10;
+const SHOWN_ANSWERS: usize = 20;
 
 /// Shows what the report found, a paragraph for each question.
 fn show_found(found: &[(String, String)]) {

@@ -4,12 +4,11 @@ use super::{
     false_discovery,
     interval::{Interval, LEVEL},
     moments::{difference, mean, sample_sd},
-    permutation,
     student::{t_probability, t_quantile_at},
 };
 use serde::Serialize;
 
-/// The level at which sides are called different, unless their repeats were stopped.
+/// The probability up to which sides are called different, unless their repeats were stopped.
 const USUAL: f64 = 1.0 - LEVEL;
 
 fn is_usual(level: &f64) -> bool {
@@ -23,56 +22,146 @@ pub struct Comparison {
     pub n: (usize, usize),
     /// Whether the values are pairs that ran close together.
     pub paired: bool,
-    /// Probability up to which the sides are called different: 5 %, or less of repeats that ended when their interval was narrow.
+    /// Probability up to which the sides are called different, and 1 less the level of the interval: 5 %, or less of repeats that ended when
+    /// their interval was narrow, and of comparisons that are adjusted for their number.
     #[serde(skip_serializing_if = "is_usual")]
     pub level: f64,
     /// Mean of the first over mean of the second.
     pub ratio: f64,
-    /// Fieller's 95 % interval of the ratio; `None` if a sample has fewer than two values, or `b` scatters so much that the ratio has no bounds.
-    /// It ends at 0 where no value is negative: ratios of times and sizes below that do not exist.
+    /// Fieller's interval of the ratio; `None` if a sample has fewer than two values, or they scatter too much for an interval. It ends at 0
+    /// where no value is negative: ratios of times and sizes below that do not exist.
     pub interval: Option<Interval>,
-    /// Probability of a difference at least as large if there is none; `None` if a sample has fewer than two values, or fewer than six that do
-    /// not bound the ratio.
+    /// Probability of a difference at least as large if there is none; `None` without an interval.
     pub p_value: Option<f64>,
-    /// The same, adjusted for the number of comparisons of a table, and so that what is called different is so at 5 % whatever the level.
+    /// The same, or that of a difference beyond the margin where that is less, adjusted for the number of comparisons of a table, and so that
+    /// what is decided is so at 5 % whatever the level.
     pub q_value: Option<f64>,
     /// Hedges' g: the difference of the means over the pooled standard deviation, corrected for few values; `None` without scatter.
     pub effect_size: Option<f64>,
+    #[serde(skip)]
+    basis: Option<Basis>,
+}
+
+/// What both the test and the interval are made of, so that they never disagree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Basis {
+    means: (f64, f64),
+    /// Variances of the means, and their covariance.
+    squares: (f64, f64, f64),
+    freedom: f64,
+    /// Whether ratios below 0 do not exist.
+    is_positive: bool,
+}
+
+impl Basis {
+    /// The two-sided probability of these means if their true ratio is this one.
+    fn probability(&self, ratio: f64) -> f64 {
+        let (a, b, together) = self.squares;
+        let square = a + ratio * ratio * b - 2.0 * ratio * together;
+        let apart = difference(self.means.0, ratio * self.means.1);
+        probability(apart, square.max(0.0).sqrt(), self.freedom)
+    }
+
+    fn interval(&self, level: f64) -> Option<Interval> {
+        let interval = fieller(level, self.means, self.squares, self.freedom)?;
+        Some(if self.is_positive {
+            // the true ratio cannot lie below 0, so that the interval holds it as often as before
+            Interval {
+                low: interval.low.max(0.0),
+                high: interval.high.max(0.0),
+            }
+        } else {
+            interval
+        })
+    }
 }
 
 impl Comparison {
-    /// Fewest pairs for which the permutation test can tell a difference: with five, all on one side happen by chance once in 16.
-    const PERMUTED_FROM: usize = 6;
+    /// Compares means by Student's test and Fieller's interval.
+    fn new(
+        (n, paired, level): ((usize, usize), bool, f64),
+        means: (f64, f64),
+        of: Option<(Basis, f64, Option<f64>)>,
+    ) -> Self {
+        let mut comparison = Self {
+            n,
+            paired,
+            level,
+            ratio: ratio_of(means.0, means.1),
+            interval: None,
+            p_value: of.map(|(_, p, _)| p),
+            q_value: None,
+            effect_size: of.and_then(|(.., effect_size)| effect_size),
+            basis: of.map(|(basis, ..)| basis),
+        };
+        comparison.set_level(level);
+        // nothing is called different of whose size nothing is known
+        comparison.p_value = comparison.p_value.filter(|_| comparison.interval.is_some());
+        comparison
+    }
 
-    /// Returns whether the difference is larger than the scatter of the repeats would give: at most 5 % of what is called so are false.
+    fn set_level(&mut self, level: f64) {
+        self.level = level;
+        self.interval = self
+            .basis
+            .and_then(|basis| basis.interval(1.0 - level))
+            .filter(|interval| interval.is_useful(self.ratio));
+    }
+
+    /// Returns whether the difference is larger than the scatter of the repeats would give: the interval does not reach 1.
     pub fn differs(&self) -> bool {
-        match (self.q_value, self.p_value) {
-            (Some(q), _) => q <= 1.0 - LEVEL,
-            (None, p) => p.is_some_and(|p| p <= self.level),
+        self.interval.is_some_and(|i| !i.holds(1.0))
+    }
+
+    /// Returns the probability of a ratio as near to 1 if the true one is beyond the margin.
+    fn probability_of_sameness(&self, margin: f64) -> f64 {
+        let ends = [1.0 / (1.0 + margin), 1.0 + margin];
+        match self.basis {
+            Some(basis) if ends[0] < self.ratio && self.ratio < ends[1] => ends
+                .map(|end| basis.probability(end))
+                .into_iter()
+                .fold(0.0, f64::max),
+            _ => 1.0,
         }
     }
 
-    /// Withdraws the probability if the values are few and do not bound the ratio: nothing is called different of whose size nothing is known.
-    fn without_judgement_of_few(mut self) -> Self {
-        if self.interval.is_none() && self.n.0.min(self.n.1) < Self::PERMUTED_FROM {
-            self.p_value = None;
-        }
-        self
+    /// Returns the standard error of the logarithm of the ratio, as far as it is small; `None` if the ratio is not positive.
+    pub(super) fn log_error(&self) -> Option<f64> {
+        let Basis {
+            means: (a, b),
+            squares: (square_a, square_b, together),
+            ..
+        } = self.basis.filter(|basis| basis.means.0 > 0.0)?;
+        let square = square_a / (a * a) + square_b / (b * b) - 2.0 * together / (a * b);
+        Some(square.max(0.0).sqrt())
     }
 }
 
-/// Adjusts the probabilities of all comparisons of a table for their number.
-pub fn adjust<'c>(comparisons: impl IntoIterator<Item = &'c mut Comparison>) {
-    let mut tested: Vec<&mut Comparison> = comparisons
+/// Adjusts all comparisons of a table for their number. `margin` is the largest relative difference that does not matter.
+///
+/// As many as possible are decided, different or the same within the margin, so that 5 % of these decisions are false on average (Benjamini and
+/// Hochberg's procedure over the smaller of both probabilities). All intervals get the level that this takes: of those of decided comparisons, 95 %
+/// hold (Benjamini and Yekutieli 2005, False discovery rate-adjusted multiple confidence intervals, J. Am. Stat. Assoc. 100). What does not scatter
+/// is decided by no chance, and is not counted.
+pub fn adjust<'c>(comparisons: impl IntoIterator<Item = &'c mut Comparison>, margin: f64) {
+    let (mut tested, sure): (Vec<&mut Comparison>, Vec<_>) = comparisons
         .into_iter()
         .filter(|c| c.p_value.is_some())
-        .collect();
+        .partition(|c| c.effect_size.is_some());
+    for comparison in sure {
+        comparison.q_value = comparison.p_value;
+    }
     let p: Vec<f64> = tested
         .iter()
-        .filter_map(|c| Some((c.p_value? * (1.0 - LEVEL) / c.level).min(1.0)))
+        .map(|c| {
+            let p = c.p_value.unwrap_or(1.0);
+            (p.min(c.probability_of_sameness(margin)) * USUAL / c.level).min(1.0)
+        })
         .collect();
-    for (comparison, q) in tested.iter_mut().zip(false_discovery::adjusted(&p)) {
+    let (adjusted, level) = false_discovery::adjusted(&p, USUAL);
+    for (comparison, q) in tested.iter_mut().zip(adjusted) {
         comparison.q_value = Some(q);
+        comparison.set_level(level * comparison.level / USUAL);
     }
 }
 
@@ -92,89 +181,67 @@ pub fn compare_stopped(a: &[f64], b: &[f64], least: usize) -> Option<Comparison>
 }
 
 fn compare_independent(a: &[f64], b: &[f64], level: f64) -> Option<Comparison> {
-    let (of_a, of_b) = means(a, b)?;
-    let ratio = ratio_of(of_a, of_b);
-    let mut comparison = Comparison {
-        n: (a.len(), b.len()),
-        paired: false,
-        level,
-        ratio,
-        interval: None,
-        p_value: None,
-        q_value: None,
-        effect_size: None,
-    };
-    let (Some(sd_a), Some(sd_b)) = (sample_sd(a), sample_sd(b)) else {
-        return Some(comparison);
-    };
-    let (n_a, n_b) = (a.len() as f64, b.len() as f64);
-    let (square_a, square_b) = (sd_a * sd_a / n_a, sd_b * sd_b / n_b);
-    // Welch and Satterthwaite, of the difference a - ratio b
-    let freedom = |ratio: f64| {
-        let scaled = ratio * ratio * square_b;
-        let sum = square_a + scaled;
-        if sum > 0.0 {
-            sum * sum / (square_a * square_a / (n_a - 1.0) + scaled * scaled / (n_b - 1.0))
+    let means = means(a, b)?;
+    let of_sds = |sd_a: f64, sd_b: f64| {
+        let (n_a, n_b) = (a.len() as f64, b.len() as f64);
+        let (square_a, square_b) = (sd_a * sd_a / n_a, sd_b * sd_b / n_b);
+        let sum = square_a + square_b;
+        // Welch and Satterthwaite
+        let freedom = if sum > 0.0 {
+            sum * sum / (square_a * square_a / (n_a - 1.0) + square_b * square_b / (n_b - 1.0))
         } else {
             1.0
-        }
+        };
+        let basis = Basis {
+            means,
+            squares: (square_a, square_b, 0.0),
+            freedom,
+            is_positive: a.iter().all(|v| *v >= 0.0),
+        };
+        let apart = difference(means.0, means.1);
+        let effect_size = effect_size(apart, (a.len(), sd_a), (b.len(), sd_b));
+        (basis, basis.probability(1.0), effect_size)
     };
-    let error = (square_a + square_b).sqrt();
-    let apart = difference(of_a, of_b);
-    comparison.p_value = Some(probability(apart, error, freedom(1.0)));
-    comparison.interval = fieller(
-        1.0 - level,
-        (of_a, of_b),
-        (square_a, square_b, 0.0),
-        freedom(ratio),
-    )
-    .map(|interval| possible(interval, a));
-    comparison.effect_size = effect_size(apart, (a.len(), sd_a), (b.len(), sd_b));
-    Some(comparison.without_judgement_of_few())
+    let sds = sample_sd(a).zip(sample_sd(b));
+    Some(Comparison::new(
+        ((a.len(), b.len()), false, level),
+        means,
+        sds.map(|(sd_a, sd_b)| of_sds(sd_a, sd_b)),
+    ))
 }
 
-/// Compares interleaved repeats: each pair ran close together, so that drift cancels out. The paired permutation test, below six pairs
-/// Student's, and Fieller's interval. `None` without pairs, with values that are not finite, or if the mean of the second is not positive.
+/// Compares interleaved repeats: each pair ran close together, so that drift cancels out. Student's test of the pairs, and Fieller's interval.
+/// `None` without pairs, with values that are not finite, or if the mean of the second is not positive.
 pub fn compare_paired(pairs: &[(f64, f64)]) -> Option<Comparison> {
     let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    let (of_a, of_b) = means(&a, &b)?;
-    let n = (a.len(), b.len());
-    let mut comparison = Comparison {
-        n,
-        paired: true,
-        level: USUAL,
-        ratio: ratio_of(of_a, of_b),
-        interval: None,
-        p_value: None,
-        q_value: None,
-        effect_size: None,
-    };
-    let (Some(sd_a), Some(sd_b)) = (sample_sd(&a), sample_sd(&b)) else {
-        return Some(comparison);
-    };
+    let means = means(&a, &b)?;
     let (count, freedom) = (pairs.len() as f64, pairs.len() as f64 - 1.0);
-    let differences: Vec<f64> = pairs.iter().map(|(a, b)| difference(*a, *b)).collect();
-    let apart = difference(of_a, of_b);
-    comparison.p_value = if pairs.len() < Comparison::PERMUTED_FROM {
-        sample_sd(&differences).map(|sd| probability(apart, sd / count.sqrt(), freedom))
-    } else {
-        permutation::probability(&differences)
+    let of_sds = |sd_a: f64, sd_b: f64| {
+        let differences: Vec<f64> = pairs.iter().map(|(a, b)| difference(*a, *b)).collect();
+        let together = pairs
+            .iter()
+            .map(|(a, b)| (a - means.0) * (b - means.1))
+            .sum::<f64>()
+            / freedom
+            / count;
+        let basis = Basis {
+            means,
+            squares: (sd_a * sd_a / count, sd_b * sd_b / count, together),
+            freedom,
+            is_positive: a.iter().all(|v| *v >= 0.0),
+        };
+        let apart = difference(means.0, means.1);
+        // as that of the basis, but for the rounding of differences that do not scatter
+        let error = sample_sd(&differences).unwrap_or(0.0) / count.sqrt();
+        let effect_size = effect_size(apart, (a.len(), sd_a), (b.len(), sd_b));
+        (basis, probability(apart, error, freedom), effect_size)
     };
-    let together = pairs
-        .iter()
-        .map(|(a, b)| (a - of_a) * (b - of_b))
-        .sum::<f64>()
-        / freedom
-        / count;
-    comparison.interval = fieller(
-        LEVEL,
-        (of_a, of_b),
-        (sd_a * sd_a / count, sd_b * sd_b / count, together),
-        freedom,
-    )
-    .map(|interval| possible(interval, &a));
-    comparison.effect_size = effect_size(apart, (a.len(), sd_a), (b.len(), sd_b));
-    Some(comparison.without_judgement_of_few())
+    let sds = sample_sd(&a).zip(sample_sd(&b));
+    Some(Comparison::new(
+        ((a.len(), b.len()), true, USUAL),
+        means,
+        sds.map(|(sd_a, sd_b)| of_sds(sd_a, sd_b)),
+    ))
 }
 
 fn means(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
@@ -226,19 +293,6 @@ fn fieller(
     })
 }
 
-/// Cuts an interval at 0 if no value of the first sample is negative (the mean of the second is positive): the true ratio cannot lie below, so
-/// that the interval holds it as often as before.
-fn possible(interval: Interval, a: &[f64]) -> Interval {
-    if a.iter().all(|v| *v >= 0.0) {
-        Interval {
-            low: interval.low.max(0.0),
-            high: interval.high.max(0.0),
-        }
-    } else {
-        interval
-    }
-}
-
 /// Hedges' g (1981, Distribution theory for Glass's estimator of effect size, J. Educ. Stat. 6).
 fn effect_size(
     difference: f64,
@@ -265,15 +319,15 @@ mod tests {
 
     #[test]
     fn a_ratio_of_times_has_no_interval_below_0() {
-        // two repeats that scatter by more than their mean
-        let [a, b] = [[0.1, 3.8], [1.0, 1.05]];
-        let pairs = [(a[0], b[0]), (a[1], b[1])];
+        // repeats that scatter by nearly their mean
+        let [a, b] = [[0.2, 2.0, 2.5], [1.0, 1.05, 0.97]];
+        let pairs = [(a[0], b[0]), (a[1], b[1]), (a[2], b[2])];
         for compared in [compare(&a, &b), compare_paired(&pairs)] {
             let i = compared.and_then(|c| c.interval).expect("an interval");
             assert!(i.low == 0.0 && i.high > 1.9, "{i:?}");
         }
         // what can be negative keeps both ends
-        let i = compare(&[-0.1, 3.8], &b).and_then(|c| c.interval);
+        let i = compare(&[-0.1, 2.0, 2.5], &b).and_then(|c| c.interval);
         assert!(i.expect("an interval").low < 0.0);
     }
 
@@ -378,21 +432,53 @@ mod tests {
     }
 
     #[test]
-    fn ratios_of_a_table_are_judged_together() {
-        let of = |p: f64| Comparison {
-            n: (8, 8),
-            paired: true,
-            level: USUAL,
-            ratio: 1.1,
-            interval: None,
-            p_value: Some(p),
-            q_value: None,
-            effect_size: None,
+    fn ratios_of_a_table_are_judged_together_and_no_interval_contradicts() {
+        // pairs whose ratio is 1.1, and that scatter by more and more
+        let of = |scatter: f64| {
+            let pairs = [-1.0, 0.0, 1.0, 0.5].map(|z| (1.1 + scatter * z, 1.0 - 0.2 * scatter * z));
+            compare_paired(&pairs).expect("a comparison")
         };
-        let mut table = [of(0.04), of(0.5), of(0.9), of(0.001)];
-        assert!(table[0].differs());
-        adjust(&mut table);
+        let mut table = [0.06, 0.3, 0.5, 0.005].map(of);
+        assert_eq!(table.map(|c| c.differs()), [true, false, false, true]);
+        adjust(&mut table, 0.0);
         assert_eq!(table.map(|c| c.differs()), [false, false, false, true]);
+        for c in table {
+            let (i, q) = (
+                c.interval.expect("an interval"),
+                c.q_value.expect("adjusted"),
+            );
+            // the level of one of four
+            assert!((c.level - 0.0125).abs() < 1e-12);
+            assert_eq!(
+                (q <= 0.05, i.holds(1.0)),
+                (c.differs(), !c.differs()),
+                "{c:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_the_same_within_the_margin_is_decided_as_well() {
+        let near = |shift: f64| {
+            compare(
+                &[100.0 + shift, 100.2, 99.9, 100.1],
+                &[100.0, 99.8, 100.2, 100.1],
+            )
+            .expect("a comparison")
+        };
+        // 40 that are the same: the level stays that of a single one, and none becomes undecided for their number
+        let mut table: Vec<Comparison> = (0..40).map(|i| near(f64::from(i) * 0.001)).collect();
+        adjust(&mut table, 0.05);
+        for c in &table {
+            assert!((c.level - USUAL).abs() < 1e-12, "{c:?}");
+            assert_eq!(
+                crate::stats::Verdict::of(c, 0.05),
+                crate::stats::Verdict::Same
+            );
+        }
+        let mut alone = table.clone();
+        adjust(&mut alone, 0.0);
+        assert!(alone.iter().all(|c| c.level < 0.01));
     }
 
     /// Equal things are called different in at most 6 of 100 comparisons, and in not too few: then the test would see nothing.

@@ -1,8 +1,9 @@
 //! The rate of false discoveries among many comparisons.
 
 /// Returns the adjusted probabilities, in the order given: with those up to 0.05 called different, 5 % of what is called so are false on
-/// average (Benjamini and Hochberg 1995, Controlling the false discovery rate, J. R. Stat. Soc. B 57).
-pub fn adjusted(probabilities: &[f64]) -> Vec<f64> {
+/// average (Benjamini and Hochberg 1995, Controlling the false discovery rate, J. R. Stat. Soc. B 57). Also returns the probability up to which
+/// those given are called different at this level: 1 less the level of intervals that agree with that. Where none is, it is that of the first.
+pub fn adjusted(probabilities: &[f64], level: f64) -> (Vec<f64>, f64) {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
     let mut adjusted = vec![1.0; probabilities.len()];
@@ -11,7 +12,9 @@ pub fn adjusted(probabilities: &[f64]) -> Vec<f64> {
         least = least.min(probabilities[*at] * probabilities.len() as f64 / (rank as f64 + 1.0));
         adjusted[*at] = least;
     }
-    adjusted
+    let different = adjusted.iter().filter(|q| **q <= level).count().max(1);
+    let of_each = level * different as f64 / probabilities.len().max(1) as f64;
+    (adjusted, of_each)
 }
 
 #[cfg(test)]
@@ -21,19 +24,22 @@ mod tests {
     /// R: p.adjust(c(0.01, 0.04, 0.03, 0.005, 0.8), "BH").
     #[test]
     fn known_values() {
-        let q = adjusted(&[0.01, 0.04, 0.03, 0.005, 0.8]);
+        let (q, level) = adjusted(&[0.01, 0.04, 0.03, 0.005, 0.8], 0.05);
+        assert!((level - 0.04).abs() < 1e-12);
         let expected = [0.025, 0.05, 0.05, 0.025, 0.8];
         assert!(
             q.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12),
             "{q:?}"
         );
-        assert!(adjusted(&[]).is_empty());
+        assert!(adjusted(&[], 0.05).0.is_empty());
+        // none is different: the level of the first
+        assert!((adjusted(&[0.1, 0.2], 0.05).1 - 0.025).abs() < 1e-12);
     }
 
     /// R: p.adjust(c(0.02, 0.01, 0.021), "BH").
     #[test]
     fn a_smaller_probability_is_never_adjusted_to_a_larger_one() {
-        let q = adjusted(&[0.02, 0.01, 0.021]);
+        let (q, _) = adjusted(&[0.02, 0.01, 0.021], 0.05);
         assert!(q.iter().all(|q| (q - 0.021).abs() < 1e-12), "{q:?}");
     }
 }

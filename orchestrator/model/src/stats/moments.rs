@@ -24,6 +24,16 @@ pub(super) fn difference(a: f64, b: f64) -> f64 {
     }
 }
 
+/// Returns the sample variance of logarithms; `None` for fewer than two values, if one is not positive, or without scatter.
+pub(super) fn log_variance(values: &[f64]) -> Option<f64> {
+    if values.iter().any(|v| *v <= 0.0 || !v.is_finite()) {
+        return None;
+    }
+    let variance = sample_sd(&values.iter().map(|v| v.ln()).collect::<Vec<_>>())?.powi(2);
+    // rounding is none
+    (variance > 1e-28).then_some(variance)
+}
+
 /// Returns the standard deviation of a sample (n - 1). `None` for fewer than two values.
 pub fn sample_sd(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {

@@ -3,10 +3,16 @@
 use super::{
     compare::probability,
     false_discovery,
-    interval::{Interval, LEVEL},
-    student::t_quantile,
+    interval::{Interval, LEVEL, WIDEST},
+    student::t_quantile_at,
 };
 use serde::Serialize;
+
+/// Pairs beyond which nobody is advised to go.
+const MOST_PAIRS: usize = 10_000;
+
+/// Logarithms that are nearer to 0 differ from it by rounding.
+const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
 /// How many times the first is of the second, on average over points.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -17,20 +23,37 @@ pub struct PooledRatio {
     pub pairs: usize,
     /// Geometric mean of the ratios, every point weighing the same.
     pub ratio: f64,
-    /// Its 95 % interval; `None` for a single pair.
+    /// Its interval; `None` for a single pair, or if the pairs scatter too much for one.
     pub interval: Option<Interval>,
-    /// Probability of a ratio at least as far from 1 if there is no effect; `None` for a single pair.
+    /// The level of the interval: 95 %, or more after the adjustment for the number of effects that are looked at together.
+    pub level: f64,
+    /// Probability of a ratio at least as far from 1 if there is no effect; `None` without an interval.
     pub p_value: Option<f64>,
-    /// The same, adjusted for the number of effects that are looked at together.
-    pub q_value: Option<f64>,
+    /// Standard error of the logarithm, and its degrees of freedom; `None` for a single pair.
+    #[serde(skip)]
+    spread: Option<(f64, f64)>,
 }
 
 impl PooledRatio {
-    /// Returns whether there is an effect: at most 5 % of what is called so is chance.
+    /// Returns whether there is an effect: the interval does not reach 1. At most 5 % of what is called so is chance.
     pub fn differs(&self) -> bool {
-        self.q_value
-            .or(self.p_value)
-            .is_some_and(|p| p <= 1.0 - LEVEL)
+        self.interval.is_some_and(|i| !i.holds(1.0))
+    }
+
+    /// Returns whether all pairs are equal.
+    pub fn is_equal(&self) -> bool {
+        self.interval.is_some_and(|i| i.low == 1.0 && i.high == 1.0)
+    }
+
+    /// Returns how many pairs it takes for an interval if they scatter as these do; `None` for a single pair, or if it is more than ten thousand.
+    pub fn pairs_needed(&self) -> Option<usize> {
+        let (error, freedom) = self.spread?;
+        let enough = |pairs: &usize| {
+            let more = *pairs as f64 / self.pairs as f64;
+            let half = t_quantile_at(self.level, freedom * more) * error / more.sqrt();
+            2.0 * half.sinh() <= WIDEST
+        };
+        (self.pairs + 1..MOST_PAIRS).find(enough)
     }
 
     /// Returns the change from the second to the first, percent.
@@ -43,18 +66,39 @@ impl PooledRatio {
         self.interval
             .map(|i| ((i.low - 1.0) * 100.0, (i.high - 1.0) * 100.0))
     }
+
+    fn set_level(&mut self, level: f64) {
+        self.level = level;
+        self.interval = self.spread.and_then(|(error, freedom)| {
+            let half = if error > 0.0 {
+                error * t_quantile_at(level, freedom)
+            } else {
+                0.0
+            };
+            let interval = Interval {
+                low: self.ratio * (-half).exp(),
+                high: self.ratio * half.exp(),
+            };
+            Some(interval).filter(|i| i.is_useful(self.ratio))
+        });
+    }
 }
 
-/// Adjusts the probabilities of effects that are looked at together for their number.
-pub fn adjust_effects<'e>(effects: impl IntoIterator<Item = &'e mut PooledRatio>) {
+/// Adjusts effects that are looked at together for their number: intervals get the level at which 95 % of those hold that do not reach 1 (Benjamini
+/// and Yekutieli 2005), which are those that Benjamini and Hochberg's procedure calls effects. Returns that level. What does not scatter is no
+/// chance, and is not counted.
+pub fn adjust_effects<'e>(effects: impl IntoIterator<Item = &'e mut PooledRatio>) -> f64 {
+    let scatters = |effect: &PooledRatio| effect.spread.is_some_and(|(error, _)| error > 0.0);
     let mut tested: Vec<&mut PooledRatio> = effects
         .into_iter()
-        .filter(|effect| effect.p_value.is_some())
+        .filter(|effect| effect.p_value.is_some() && scatters(effect))
         .collect();
     let p: Vec<f64> = tested.iter().filter_map(|effect| effect.p_value).collect();
-    for (effect, q) in tested.iter_mut().zip(false_discovery::adjusted(&p)) {
-        effect.q_value = Some(q);
+    let (_, of_each) = false_discovery::adjusted(&p, 1.0 - LEVEL);
+    for effect in &mut tested {
+        effect.set_level(1.0 - of_each);
     }
+    1.0 - of_each
 }
 
 /// Ratios of points that are not independent, because they have a counterpart in common: one series for all of them.
@@ -90,6 +134,7 @@ pub fn pooled_ratio(groups: &[RatioGroup]) -> Option<PooledRatio> {
         .map(|l| l.iter().sum::<f64>() / l.len() as f64)
         .collect();
     let mean = means.iter().zip(&weights).map(|(m, w)| m * w).sum::<f64>() / total;
+    let mean = if mean.abs() <= ROUNDING { 0.0 } else { mean };
     let spread = if logs.iter().all(|l| l.len() > 1) {
         let of_group = |((l, mean), w): ((&Vec<f64>, &f64), &f64)| {
             (
@@ -123,27 +168,23 @@ pub fn pooled_ratio(groups: &[RatioGroup]) -> Option<PooledRatio> {
             .sum();
         (means.len() > 1).then(|| ((between * k / (k - 1.0)).sqrt() / total, k - 1.0))
     };
-    let interval = spread.map(|(error, freedom)| {
-        let half = if error > 0.0 {
-            error * t_quantile(freedom)
-        } else {
-            0.0
-        };
-        Interval {
-            low: (mean - half).exp(),
-            high: (mean + half).exp(),
-        }
-    });
-    let p_value = spread.map(|(error, freedom)| probability(mean, error, freedom));
-    let pairs = groups.iter().map(|g| g.points * g.ratios.len()).sum();
-    Some(PooledRatio {
+    let mut pooled = PooledRatio {
         points: groups.iter().map(|g| g.points).sum(),
-        pairs,
+        pairs: groups.iter().map(|g| g.points * g.ratios.len()).sum(),
         ratio: mean.exp(),
-        interval,
-        p_value,
-        q_value: None,
-    })
+        interval: None,
+        level: LEVEL,
+        p_value: None,
+        // the logarithms of equal numbers differ by rounding
+        spread: spread
+            .map(|(error, freedom)| (if error <= ROUNDING { 0.0 } else { error }, freedom)),
+    };
+    pooled.set_level(LEVEL);
+    // nothing is called an effect of whose size nothing is known
+    if let (Some((error, freedom)), Some(_)) = (pooled.spread, pooled.interval) {
+        pooled.p_value = Some(probability(mean, error, freedom));
+    }
+    Some(pooled)
 }
 
 /// The sample variance about a known sample mean.
@@ -154,7 +195,12 @@ fn variance(values: &[f64], mean: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::random::{samples, seeded};
-    use super::{RatioGroup, pooled_ratio};
+    use super::{Interval, RatioGroup, adjust_effects, pooled_ratio};
+
+    const EVERYTHING: Interval = Interval {
+        low: 0.0,
+        high: f64::INFINITY,
+    };
 
     fn point(ratios: Vec<f64>) -> RatioGroup {
         RatioGroup { points: 1, ratios }
@@ -212,6 +258,49 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_scatters_too_much_has_no_interval_and_says_how_many_pairs_it_takes() {
+        let wild = pooled_ratio(&[point(vec![0.02, 0.7])]).expect("a ratio");
+        let needed = wild.pairs_needed().expect("a number");
+        assert!(
+            wild.interval.is_none() && !wild.differs() && (4..40).contains(&needed),
+            "{wild:?} {needed}"
+        );
+        assert!(
+            pooled_ratio(&[point(vec![2.0])])
+                .expect("a ratio")
+                .pairs_needed()
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn intervals_agree_with_what_the_adjustment_calls_an_effect() {
+        let of = |shift: f64| {
+            pooled_ratio(&[point(
+                [-0.1, 0.0, 0.1].map(|l: f64| (shift + l).exp()).to_vec(),
+            )])
+            .expect("a ratio")
+        };
+        // alone 0.3 is an effect: 0.3 / 0.0577 = 5.2 > 4.3
+        assert!(of(0.3).differs() && of(0.3).level == 0.95);
+        let mut many = [of(0.3), of(0.0), of(0.1), of(0.05)];
+        let level = adjust_effects(&mut many);
+        assert!((level - 0.9875).abs() < 1e-12 && many.iter().all(|e| e.level == level));
+        assert!(
+            many.iter()
+                .all(|e| !e.differs() && e.interval.is_some_and(|i| i.holds(1.0)))
+        );
+        let mut two = [
+            of(0.3),
+            of(0.6),
+            pooled_ratio(&[point(vec![2.0, 2.0])]).expect("a ratio"),
+        ];
+        // what does not scatter is not counted
+        assert_eq!(adjust_effects(&mut two), 0.95);
+        assert!(two.iter().all(|e| e.differs()));
+    }
+
     /// Part of the intervals that hold the true effect: `groups` counterparts, each shared by `shared` points of `repeats` repeats. The
     /// logarithms of all values scatter by 0.1, each group about an effect of its own.
     fn coverage(groups: usize, shared: usize, repeats: usize) -> f64 {
@@ -236,7 +325,7 @@ mod tests {
             let made: Vec<RatioGroup> = effects.iter().map(&mut group).collect();
             let interval = pooled_ratio(&made)
                 .and_then(|p| p.interval)
-                .expect("an interval");
+                .unwrap_or(EVERYTHING);
             interval.low.ln() <= truth && truth <= interval.high.ln()
         });
         held.count() as f64 / f64::from(trials)

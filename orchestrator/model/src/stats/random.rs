@@ -17,15 +17,6 @@ pub(super) fn seeded<'a>(samples: impl IntoIterator<Item = &'a [f64]>) -> ChaCha
     ChaCha8Rng::from_seed(*digest.finalize().as_bytes())
 }
 
-/// Returns a random sign.
-pub(super) fn sign(random: &mut ChaCha8Rng) -> f64 {
-    if random.next_u64() >> 63 == 0 {
-        1.0
-    } else {
-        -1.0
-    }
-}
-
 /// Returns a random whole number below another; which of them it is differs by less than one part in 2⁵⁰ from equal chances.
 pub(super) fn below(random: &mut ChaCha8Rng, end: usize) -> usize {
     ((u128::from(random.next_u64()) * end as u128) >> 64) as usize

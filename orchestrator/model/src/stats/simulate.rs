@@ -1,9 +1,9 @@
 //! Shows by simulation how often the intervals and tests of repeats hold: samples of a known truth, with fixed seeds.
 
 use super::{
-    CommonScatter, Interval, RatioGroup, Summary, compare, compare_paired, compare_stopped, drift,
-    pooled_ratio,
-    random::{normal, seeded},
+    CommonScatter, Interval, PooledRatio, RatioGroup, Summary, adjust_effects, compare,
+    compare_paired, compare_stopped, drift, pooled_ratio,
+    random::{below, normal, seeded},
     share_interval,
     stopping::stopped_sample,
 };
@@ -33,7 +33,7 @@ pub enum Claim {
     FalseStar,
     /// Equal pairs are called different.
     PairedFalseStar,
-    /// The interval of a mean with the scatter that eight points have in common holds it.
+    /// The interval of a mean with the scatter that eight points have in common holds it, where they scatter alike.
     PooledMean,
     /// The interval of the change over the time of a campaign holds it.
     Drift,
@@ -43,6 +43,16 @@ pub enum Claim {
     StoppedFalseStar,
     /// The interval of the mean of repeats on five days holds it, where days differ by as much as repeats.
     MeanOfDays,
+    /// The interval of an effect that is shown holds it, adjusted for the eight that are looked at, half of which are none.
+    AdjustedEffect,
+    /// The same as [`Self::PooledMean`], for any of eight points, the last of which scatters nine times as much as the first.
+    UnequalPooledMean,
+    /// The same, for the last of them.
+    WidestPooledMean,
+    /// The same, for one of seven points beside one with a repeat that took a thousand times as long.
+    PooledMeanBesideBad,
+    /// The same, where all points are 1.3 times as slow at the end of an interleaved campaign.
+    DriftingPooledMean,
 }
 
 impl Claim {
@@ -198,12 +208,21 @@ pub fn simulations() -> Vec<(Claim, &'static str, usize)> {
         &[2, 3, 5, 8, 10, 20, 50, 200],
     );
     add(Claim::MeanOfDays, &[0, 2], &[5, 10, 20, 50]);
-    add(Claim::PooledMean, &[0, 4], &[2, 3, 5]);
+    add(Claim::PooledMean, &[0, 3, 5, 7], &[2, 3, 4]);
+    for claim in [
+        Claim::UnequalPooledMean,
+        Claim::WidestPooledMean,
+        Claim::PooledMeanBesideBad,
+        Claim::DriftingPooledMean,
+    ] {
+        add(claim, &[0], &[2, 3, 4]);
+    }
     add(Claim::Median, &[0, 3], &[6, 8, 10, 20]);
     add(Claim::Variation, &[0, 1], &[3, 5, 8, 10, 20]);
     add(Claim::Ratio, &[0, 1, 2], &[3, 5, 8, 10, 20]);
     add(Claim::PairedRatio, &[0, 2], &[3, 5, 8, 10, 20]);
     add(Claim::PooledEffect, &[0, 2], &[3, 5, 8]);
+    add(Claim::AdjustedEffect, &[0, 2], &[3, 5, 8]);
     add(Claim::FalseStar, &[0, 1, 3], &[4, 5, 6, 8, 10, 14, 20]);
     add(
         Claim::PairedFalseStar,
@@ -338,6 +357,25 @@ fn comes_true(
                 .collect();
             holds(pooled_ratio(&groups).and_then(|p| p.interval), RATIO)
         }
+        Claim::AdjustedEffect => {
+            let truths = [1.0, 1.0, 1.0, 1.0, 1.05, 1.1, 1.2, RATIO];
+            let mut effects: Vec<PooledRatio> = truths
+                .iter()
+                .filter_map(|truth| {
+                    let ratios = sample(random, *truth).into_iter().zip(sample(random, 1.0));
+                    let ratios = ratios.map(|(a, b)| a / b).collect();
+                    pooled_ratio(&[RatioGroup { points: 1, ratios }])
+                })
+                .collect();
+            adjust_effects(&mut effects);
+            let shown: Vec<(&PooledRatio, f64)> = effects
+                .iter()
+                .zip(truths)
+                .filter(|(effect, _)| effect.differs())
+                .collect();
+            let (effect, truth) = shown.get(below(random, shown.len()))?;
+            holds(effect.interval, *truth)
+        }
         Claim::Share => {
             let happened = (0..repeats).filter(|_| normal(random) < ONE_IN_TEN).count();
             holds(share_interval(happened, repeats), SHARE)
@@ -348,23 +386,11 @@ fn comes_true(
         Claim::PairedFalseStar => {
             Some(compare_paired(&pairs(random, 1.0)).is_some_and(|c| c.differs()))
         }
-        Claim::PooledMean => {
-            // eight points, some of which scatter by more than others
-            let point = |random: &mut ChaCha8Rng| -> Vec<f64> {
-                let scatter = (0.3 * normal(random)).exp();
-                (0..repeats)
-                    .map(|_| (nature.value)(scatter * normal(random)))
-                    .collect()
-            };
-            let points: Vec<Vec<f64>> = (0..8).map(|_| point(random)).collect();
-            let points: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
-            holds(
-                CommonScatter::of(&points)
-                    .and_then(|c| c.interval(points[0]))
-                    .map(|i| i.interval),
-                nature.mean,
-            )
-        }
+        Claim::PooledMean
+        | Claim::UnequalPooledMean
+        | Claim::WidestPooledMean
+        | Claim::PooledMeanBesideBad
+        | Claim::DriftingPooledMean => pooled_mean(claim, nature, repeats, random),
         Claim::Drift => {
             // four points in an interleaved order, all 1.3 times as slow at the end
             let last = (4 * repeats - 1) as f64;
@@ -384,4 +410,52 @@ fn comes_true(
                 .is_some_and(|c| c.differs()),
         ),
     }
+}
+
+/// Points that lend each other their scatter.
+const POINTS: usize = 8;
+
+/// Whether the interval of a mean of one of eight points, with the scatter of all of them, holds it; `None` without one.
+fn pooled_mean(
+    claim: Claim,
+    nature: &Nature,
+    repeats: usize,
+    random: &mut ChaCha8Rng,
+) -> Option<bool> {
+    let unequal = matches!(claim, Claim::UnequalPooledMean | Claim::WidestPooledMean);
+    let last = (POINTS * repeats - 1) as f64;
+    let time = |run: usize| match claim {
+        Claim::DriftingPooledMean => RATIO.powf(run as f64 / last),
+        _ => 1.0,
+    };
+    let mut points: Vec<Vec<f64>> = (0..POINTS)
+        .map(|point| {
+            let scatter = if unequal {
+                9f64.powf(point as f64 / (POINTS - 1) as f64 - 0.5)
+            } else {
+                1.0
+            };
+            // in an interleaved order
+            let run = |repeat: usize| time(repeat * POINTS + point);
+            (0..repeats)
+                .map(|repeat| run(repeat) * (nature.value)(scatter * normal(random)))
+                .collect()
+        })
+        .collect();
+    if claim == Claim::PooledMeanBesideBad {
+        points[POINTS - 1][0] *= 1000.0;
+    }
+    let judged = match claim {
+        Claim::WidestPooledMean => POINTS - 1,
+        Claim::PooledMeanBesideBad => below(random, POINTS - 1),
+        _ => below(random, POINTS),
+    };
+    let lists: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
+    let mut summary = Summary::of(lists[judged])?;
+    if let Some(common) = CommonScatter::of(&lists) {
+        summary.pool(lists[judged], &common);
+    }
+    let runs = POINTS * repeats;
+    let truth = nature.mean * (0..runs).map(time).sum::<f64>() / runs as f64;
+    summary.interval.map(|i| i.holds(truth))
 }

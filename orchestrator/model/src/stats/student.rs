@@ -2,7 +2,7 @@
 
 use super::{
     interval::{Interval, LEVEL},
-    moments::{mean, sample_sd},
+    moments::{log_variance, mean, sample_sd},
 };
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -11,7 +11,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 const SKEWED: f64 = 2.0;
 
 /// Fewest values whose skewness is worth a correction.
-const CORRECTED_FROM: usize = 10;
+pub(super) const CORRECTED_FROM: usize = 10;
 
 /// How an interval of a mean was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,11 +23,13 @@ pub enum Scale {
     Logarithms,
     /// Student's t of the values, corrected for their skewness.
     Skewness,
+    /// Student's t of the logarithms, with the scatter that all points have in common.
+    Pooled,
 }
 
 impl Scale {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Values, Self::Logarithms, Self::Skewness];
+    pub const ALL: [Self; 4] = [Self::Values, Self::Logarithms, Self::Skewness, Self::Pooled];
 
     /// The name in data files.
     pub fn name(self) -> &'static str {
@@ -35,6 +37,7 @@ impl Scale {
             Self::Values => "values",
             Self::Logarithms => "logarithms",
             Self::Skewness => "skewness",
+            Self::Pooled => "pooled",
         }
     }
 }
@@ -114,18 +117,9 @@ pub(super) fn mean_interval_at(level: f64, values: &[f64]) -> Option<(Interval, 
         high: centre + half,
     };
     if is_skewed(values) || plain.low <= 0.0 && values.iter().all(|v| *v > 0.0) {
-        let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
-        let (m, v) = (mean(&logs)?, sample_sd(&logs)?.powi(2));
-        let half = t * (v / n + v * v / (2.0 * (n - 1.0))).sqrt();
-        let [low, high] = [-half, half].map(|h| (m + v / 2.0 + h).exp());
-        if high.is_finite() {
-            return Some((
-                Interval {
-                    low: low.min(centre),
-                    high: high.max(centre),
-                },
-                Scale::Logarithms,
-            ));
+        let variance = log_variance(values)?;
+        if let Some(interval) = log_normal_interval(values, variance, n - 1.0, t) {
+            return Some((interval, Scale::Logarithms));
         }
     }
     // the logarithms of two values may tell nothing: the mean is not negative at least
@@ -136,6 +130,24 @@ pub(super) fn mean_interval_at(level: f64, values: &[f64]) -> Option<(Interval, 
         },
         Scale::Values,
     ))
+}
+
+/// Returns the interval of the mean of a log-normal distribution by a variance of the logarithms and its degrees of freedom, widened to the mean of
+/// the values. `None` if it has no end.
+pub(super) fn log_normal_interval(
+    values: &[f64],
+    variance: f64,
+    freedom: f64,
+    t: f64,
+) -> Option<Interval> {
+    let (centre, n) = (mean(values)?, values.len() as f64);
+    let logs = mean(&values.iter().map(|v| v.ln()).collect::<Vec<_>>())?;
+    let half = t * (variance / n + variance * variance / (2.0 * freedom)).sqrt();
+    let [low, high] = [-half, half].map(|h| (logs + variance / 2.0 + h).exp());
+    high.is_finite().then(|| Interval {
+        low: low.min(centre),
+        high: high.max(centre),
+    })
 }
 
 /// The sample's skewness; 0 without scatter.

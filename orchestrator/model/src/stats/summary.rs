@@ -2,12 +2,13 @@
 
 use super::{
     blocks::block_means,
-    interval::Interval,
-    moments::{mean, quantile, sample_sd},
+    interval::{Interval, WIDEST},
+    moderated::{CommonScatter, OWN_FROM},
+    moments::{log_variance, mean, quantile, sample_sd},
     order::median_interval,
     outliers::{Fences, Outlier},
     stopping::stopped_interval,
-    student::{Scale, mean_interval},
+    student::{CORRECTED_FROM, Scale, mean_interval, t_quantile},
     variation::Variation,
 };
 use serde::Serialize;
@@ -27,10 +28,12 @@ pub struct Summary {
     pub min: f64,
     /// Largest value.
     pub max: f64,
-    /// 95 % interval of the mean; `None` for one value.
+    /// 95 % interval of the mean; `None` for one value, or if the values scatter too much: an interval wider than ten times the mean is none.
     pub interval: Option<Interval>,
     /// How it was made; `None` without one.
     pub interval_of: Option<Scale>,
+    /// How many values it takes for an interval, if they scatter as these do; `None` with an interval, or for one value.
+    pub values_needed: Option<usize>,
     /// 95 % interval of the median by order statistics; `None` for fewer than six values.
     pub median_interval: Option<Interval>,
     /// Coefficient of variation; `None` for one value, or if one is not positive.
@@ -60,13 +63,54 @@ impl Summary {
         if means.len() < 2 {
             return Some(all);
         }
-        let (interval, interval_of) = mean_interval(&means).unzip();
-        Some(Self {
+        let mut of_means = Self {
             mean: mean(&means)?,
-            interval,
-            interval_of,
             ..all
-        })
+        };
+        of_means.set_interval(&means, mean_interval(&means), log_variance(&means));
+        Some(of_means)
+    }
+
+    /// Gives the mean of fewer than five independent values the interval by the scatter that points have in common.
+    pub fn pool(&mut self, values: &[f64], common: &CommonScatter) {
+        let pooled = Some(values)
+            .filter(|values| values.len() < OWN_FROM)
+            .and_then(|values| common.interval(values));
+        if let Some((interval, variance)) = pooled {
+            self.set_interval(values, Some((interval, Scale::Pooled)), Some(variance));
+        }
+    }
+
+    /// Says why there is no interval of the mean; `None` if there is one.
+    pub fn why_no_interval(&self) -> Option<String> {
+        match (self.interval, self.n, self.values_needed) {
+            (Some(_), ..) => None,
+            (None, 1, _) => Some("a single repeat has no interval".to_owned()),
+            (None, n, needed) => Some(format!(
+                "{n} repeats scatter too much for an interval{}",
+                needed.map_or(String::new(), |n| format!(": it takes {n}"))
+            )),
+        }
+    }
+
+    /// Sets the interval of the mean of independent values, if it is of use; `variance` is that of their logarithms behind it.
+    fn set_interval(
+        &mut self,
+        values: &[f64],
+        interval: Option<(Interval, Scale)>,
+        variance: Option<f64>,
+    ) {
+        // a mean of what may be negative may be near 0
+        let value = if self.min < 0.0 {
+            self.mean.abs().max(-self.min).max(self.max)
+        } else {
+            self.mean
+        };
+        let useful = interval.filter(|(interval, _)| interval.is_useful(value));
+        (self.interval, self.interval_of) = useful.unzip();
+        self.values_needed = (interval.is_some() && useful.is_none())
+            .then(|| values_needed(variance, values.len()))
+            .flatten();
     }
 
     fn with(
@@ -83,21 +127,23 @@ impl Summary {
                 .filter(|v| fences.judge(**v) == Some(kind))
                 .count()
         };
-        let (interval, interval_of) = interval_of_mean(&sorted).unzip();
-        Some(Self {
+        let mut summary = Self {
             n: sorted.len(),
             mean: mean(&sorted)?,
             median: quantile(&sorted, 0.5)?,
             sd: sample_sd(&sorted),
             min,
             max,
-            interval,
-            interval_of,
+            interval: None,
+            interval_of: None,
+            values_needed: None,
             median_interval: median_interval(&sorted),
             variation: Variation::of(&sorted),
             mild: count(Outlier::Mild),
             severe: count(Outlier::Severe),
-        })
+        };
+        summary.set_interval(&sorted, interval_of_mean(&sorted), log_variance(&sorted));
+        Some(summary)
     }
 
     /// Returns the worst class of outliers among the values.
@@ -110,9 +156,23 @@ impl Summary {
     }
 }
 
+/// How many values with this variance of their logarithms have an interval of use: ten at most, from which on none of them is far too wide. `None` if
+/// these are as many.
+fn values_needed(variance: Option<f64>, have: usize) -> Option<usize> {
+    let enough = |n: &usize| {
+        let (count, freedom) = (*n as f64, *n as f64 - 1.0);
+        *n >= CORRECTED_FROM
+            || variance.is_some_and(|v| {
+                let half = t_quantile(freedom) * (v / count + v * v / (2.0 * freedom)).sqrt();
+                2.0 * half.sinh() <= WIDEST
+            })
+    };
+    (have + 1..=CORRECTED_FROM).find(enough)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Outlier, Summary, quantile};
+    use super::{CommonScatter, Outlier, Scale, Summary, quantile};
     use proptest::prelude::*;
 
     /// Reference values of Python's `statistics` module (mean, median, stdev; quantiles with method="inclusive").
@@ -135,6 +195,57 @@ mod tests {
         assert_eq!((s.n, s.sd, s.interval), (1, None, None));
         assert!(Summary::of(&[]).is_none());
         assert!(Summary::of(&[f64::NAN, f64::INFINITY]).is_none());
+    }
+
+    #[test]
+    fn an_interval_of_no_use_is_none_and_says_what_it_takes() {
+        for (values, needed) in [
+            (&[0.1, 0.5][..], Some(5)),
+            (&[0.02, 0.7], Some(10)),
+            (&[1.0, 1.0, 1000.0], Some(10)),
+            (&[0.0, 1.0], Some(10)),
+            (&[-1.0, 1.0], Some(10)),
+        ] {
+            let s = Summary::of(values).expect("a summary");
+            assert_eq!((s.interval, s.values_needed), (None, needed), "{values:?}");
+            let why = s.why_no_interval().expect("a reason");
+            assert!(
+                why.contains("scatter too much for an interval: it takes"),
+                "{why}"
+            );
+        }
+        // ten values, one of which is a thousand times as large
+        let mut ten = [1.0; 10];
+        ten[3] = 1000.0;
+        let s = Summary::of(&ten).expect("a summary");
+        assert!(s.interval.is_some_and(|i| i.high < 10.0 * s.mean), "{s:?}");
+    }
+
+    #[test]
+    fn few_values_have_the_interval_by_the_common_scatter() {
+        let points = [
+            [10.0, 10.4],
+            [20.0, 20.9],
+            [31.0, 30.0],
+            [41.0, 40.0],
+            [5.0, 5.1],
+        ];
+        let lists = points.each_ref().map(|p| &p[..]);
+        let common = CommonScatter::of(&lists).expect("a scatter");
+        let mut s = Summary::of(lists[0]).expect("a summary");
+        let alone = s.interval.expect("an interval");
+        s.pool(lists[0], &common);
+        let pooled = s.interval.expect("an interval");
+        assert!(
+            pooled.high - pooled.low < 0.5 * (alone.high - alone.low)
+                && s.interval_of == Some(Scale::Pooled),
+            "{s:?}"
+        );
+        // five are enough
+        let five = [1.0, 1.1, 0.9, 1.05, 0.95];
+        let mut s = Summary::of(&five).expect("a summary");
+        s.pool(&five, &common);
+        assert_eq!(Some(s), Summary::of(&five));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The coefficient of variation, with its interval.
 
 use super::{
-    interval::LEVEL,
+    interval::{LEVEL, WIDEST},
     moments::{mean, sample_sd},
     student::is_skewed,
 };
@@ -15,7 +15,7 @@ pub struct Variation {
     pub cv: f64,
     /// Lower end of its 95 % interval.
     pub low: f64,
-    /// Upper end; `None`: these values do not bound it.
+    /// Upper end; `None`: these values do not bound it, or only far above their mean.
     pub high: Option<f64>,
 }
 
@@ -52,7 +52,7 @@ impl Variation {
         Some(Self {
             cv,
             low: low.min(cv),
-            high: high.map(|high| high.max(cv)),
+            high: high.map(|high| high.max(cv)).filter(|high| *high <= WIDEST),
         })
     }
 }

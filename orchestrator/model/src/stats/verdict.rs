@@ -1,6 +1,6 @@
 //! What the comparison of two samples says in words: the same, larger, smaller, or nothing yet.
 
-use super::{compare::Comparison, interval::LEVEL, student::t_quantile_at};
+use super::{compare::Comparison, student::t_quantile_at};
 use serde::Serialize;
 
 /// Repeats of a side beyond which nobody is advised to go.
@@ -32,7 +32,7 @@ impl Verdict {
     /// Judges a comparison, after the adjustment for the number of comparisons if there is one. `margin` is the largest relative difference
     /// that does not matter, as in 0.05: the sides are the same if the interval of their ratio lies between 1 / (1 + margin) and 1 + margin.
     ///
-    /// The interval is of 95 %, where the usual test of equivalence (Schuirmann 1987, A comparison of the two one-sided tests procedure) takes
+    /// The interval is of 95 % or, adjusted, of more, where the usual test of equivalence (Schuirmann 1987, A comparison of the two one-sided tests procedure) takes
     /// 90 %: `Same` is wrong in at most 2.5 of 100 cases, not 5.
     pub fn of(comparison: &Comparison, margin: f64) -> Self {
         let within = comparison
@@ -57,12 +57,8 @@ impl Verdict {
 /// The repeats that are missing on each side. With n of each, the interval of the logarithm of the ratio is as wide as t / √n; it decides with
 /// the chance of [`POWER_Z`] when its half width h fulfils |d| ≥ h (1 + z / t) for a difference, or margin - |d| ≥ h (1 + z / t) for sameness.
 fn more_repeats(comparison: &Comparison, margin: f64) -> Option<usize> {
-    let interval = comparison.interval?;
+    let error = comparison.log_error()?;
     let have = comparison.n.0.min(comparison.n.1);
-    if interval.low <= 0.0 || have < 2 {
-        return None;
-    }
-    let half_width = (interval.high / interval.low).ln() / 2.0;
     let apart = comparison.ratio.ln().abs();
     let room = apart.max((1.0 + margin).ln() - apart);
     let freedom = |n: usize| {
@@ -73,10 +69,8 @@ fn more_repeats(comparison: &Comparison, margin: f64) -> Option<usize> {
         }
     };
     let needed = |n: usize| {
-        let t = t_quantile_at(LEVEL, freedom(n));
-        let error =
-            half_width / t_quantile_at(LEVEL, freedom(have)) * (have as f64 / n as f64).sqrt();
-        error * (t + POWER_Z)
+        let t = t_quantile_at(1.0 - comparison.level, freedom(n));
+        error * (have as f64 / n as f64).sqrt() * (t + POWER_Z)
     };
     // falls with n
     let (mut low, mut high) = (have, MOST_REPEATS + have);
@@ -152,7 +146,7 @@ mod tests {
         assert_eq!(Verdict::of(&one, 0.001), Verdict::Larger, "{one:?}");
         let mut others =
             vec![compare(&[1.0, 2.0, 3.0], &[2.0, 1.0, 3.0]).expect("a comparison"); 40];
-        adjust(others.iter_mut().chain([&mut one]));
+        adjust(others.iter_mut().chain([&mut one]), 0.001);
         assert!(
             matches!(Verdict::of(&one, 0.001), Verdict::CannotTell { .. }),
             "{one:?}"

@@ -17,11 +17,16 @@ pub fn claim_in_words(claim: Claim) -> &'static str {
         Claim::Ratio => "ratio of independent repeats",
         Claim::PairedRatio => "ratio of pairs",
         Claim::PooledEffect => "effect pooled over three points",
+        Claim::AdjustedEffect => "effect that is shown, of eight",
         Claim::Share => "share of runs",
         Claim::FalseStar => "equal repeats called different",
         Claim::PairedFalseStar => "equal pairs called different",
         Claim::Drift => "change over the time of a campaign",
-        Claim::PooledMean => "mean of repeats, by pooled scatter",
+        Claim::PooledMean => "mean of few repeats, by pooled scatter",
+        Claim::UnequalPooledMean => "the same, unequal scatter",
+        Claim::WidestPooledMean => "the same, the widest point",
+        Claim::PooledMeanBesideBad => "the same, beside one bad repeat",
+        Claim::DriftingPooledMean => "the same, 1.3 times as slow at the end",
         Claim::StoppedMean => "mean of stopped repeats",
         Claim::StoppedFalseStar => "equal sites of stopped repeats called different",
     }
@@ -70,8 +75,13 @@ simulation's own error is about ±{:.1} points. The data:
 Intervals of medians (order statistics) and of shares (Clopper and Pearson) cannot have every level: they have the next one above 95 %. Means of
 values with a tail hold less often where repeats are few, because few values do not show the tail; no method helps with values one in ten of which is
 slow. **Repeats that are not independent hold far less often, however many there are**: reports warn of them, as of a drift. The intervals are for the
-hours of the repeats: what differs from day to day is not in them. Pooled scatter is that of eight points, some of which scatter by a third more or
-less than others.
+hours of the repeats: what differs from day to day is not in them.
+
+Fewer than five repeats have an interval by the scatter of all points, here of eight. With unequal scatter, the last point scatters nine times as much
+as the first: the interval of any of them holds nearly as often as said, that of the widest point less often, because two to four repeats often show
+less of its scatter than there is. One repeat that took a thousand times as long leaves the intervals of the other points as they are; its own point has
+none. A machine that becomes slower during an interleaved campaign makes all intervals wider, and they hold.
+An interval wider than ten times its mean is not shown, and not counted here.
 
 ### Repeats that end when their interval is narrow
 

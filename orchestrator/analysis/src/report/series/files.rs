@@ -184,14 +184,7 @@ impl Files {
         let unit = style.unit.clone().unwrap_or_default();
         let legend: Vec<String> = codecs.iter().map(|codec| (*codec).to_owned()).collect();
         let drawing = plot::panels(&id, &format!("length of a file, {unit}"), &legend, &panels)?;
-        Ok(Plot {
-            width: drawing.width,
-            keys: drawing.keys,
-            panels: drawing.panels,
-            id,
-            title,
-            caption,
-        })
+        Ok(drawing.plot(id, title, caption))
     }
 
     /// What the plot of times to restore has: a line for each method, of one codec and one size of blocks.

@@ -106,13 +106,6 @@ impl OverCheckpoints<'_> {
         let panels = layout::cut(panels, &mut caption);
         let unit = style.unit.clone().unwrap_or_default();
         let drawing = plot::panels(&id, &format!("{axis}, {unit}"), &legend, &panels)?;
-        Ok(Plot {
-            width: drawing.width,
-            keys: drawing.keys,
-            panels: drawing.panels,
-            id,
-            title,
-            caption,
-        })
+        Ok(drawing.plot(id, title, caption))
     }
 }
