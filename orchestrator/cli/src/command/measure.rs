@@ -1,6 +1,7 @@
 //! `--measure` and `--from` of `cvc reproduce`: runs the campaigns of a paper, and compares their measurements with its tables.
 
 use super::run;
+use crate::command::records::warn_of_index;
 use crate::{
     args::{MeasureArgs, RunArgs, SelectionArgs, Which},
     exit_status::ExitStatus,
@@ -101,7 +102,9 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
         }
         // only read, never changed: it may be an archive
         let known = measured.points.len();
-        measured.add(&Index::apart(dir)?)?;
+        let index = Index::apart(dir)?;
+        warn_of_index(dir, &index)?;
+        measured.add(&index)?;
         if measured.points[known..].iter().any(|p| !p.runs.is_empty()) {
             by.push(dir.clone());
         }
