@@ -832,6 +832,9 @@ pub struct ExportArgs {
     /// Directory of the report for the artefact [default: reports/NAME, if it is there]
     #[arg(long, value_name = "DIR", requires = "artifact")]
     pub report: Option<Utf8PathBuf>,
+    /// Write the artefact although records of runs are missing, damaged or changed
+    #[arg(long, requires = "artifact")]
+    pub damaged: bool,
     /// Leave names and addresses in the artefact as they are
     #[arg(long, requires = "artifact")]
     pub keep_names: bool,

@@ -7,7 +7,7 @@ use cvc_index::{FlatTable, FlatType, Index};
 use serde_json::{Value, json};
 
 /// Version of the tables. Its first number counts changes after which a reader of the version before reads wrong; the second one, what was added.
-pub const SCHEMA: &str = "1.0";
+pub const SCHEMA: &str = "1.1";
 
 /// The file that describes the tables.
 pub(crate) const PACKAGE: &str = "datapackage.json";

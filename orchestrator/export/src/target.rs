@@ -34,6 +34,9 @@ pub(crate) fn make(
     replace: bool,
     fill: impl FnOnce(&Utf8Path) -> Result<(), ExportError>,
 ) -> Result<Exported, ExportError> {
+    // a link to a directory is followed: the directory is replaced, and the link stays
+    let linked = dir.is_symlink().then(|| dir.canonicalize_utf8().ok());
+    let dir = linked.as_ref().and_then(Option::as_deref).unwrap_or(dir);
     let is_there = check(dir, replace)?;
     let parent = match dir.parent() {
         Some(parent) if parent != "" => parent,

@@ -18,10 +18,14 @@ use serde::Serialize;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     path::Path,
+    sync::mpsc::{self, Receiver},
 };
 
 /// Version of the index's schema.
 pub const SCHEMA: u32 = 11;
+
+/// Runs whose quantities are computed at once: one by one each takes longer than its own rows need.
+const BATCH: i64 = 128;
 
 /// Columns that the view of all run values may have; SQLite ends at 2000.
 const MAX_QUANTITIES: usize = 1000;
@@ -47,25 +51,21 @@ pub(super) fn fill(
         .iter()
         .map(|p| (&p.id, p.point.app.as_str()))
         .collect();
-    for (seq, run) in (1i64..).zip(&plan.runs) {
-        insert_run(&t, campaign, state, seq, run)?;
-        let finished = state.run(&run.id).is_some_and(|s| {
-            matches!(
-                s,
-                RunState::Finished {
-                    outcome: Outcome::Succeeded,
-                    ..
-                }
-            )
-        });
-        if let (true, Some(app)) = (finished, apps.get(&run.point)) {
-            figures(
-                &t,
-                app,
-                &load::figures(&campaign.join("runs").join(run.id.as_str()).join("run.json")),
-            )?;
-        }
-    }
+    let (mut seq, mut before) = (0i64, 0i64);
+    in_order(
+        &plan.runs,
+        |run| RunFiles::read(campaign, state, run),
+        |run, files| {
+            seq += 1;
+            insert_run(&t, state, seq, run, &files)?;
+            if seq % BATCH == 0 {
+                before = quantities(&t, before)?;
+            }
+            apps.get(&run.point)
+                .map_or(Ok(()), |app| figures(&t, app, &files.figures))
+        },
+    )?;
+    quantities(&t, before)?;
     t.execute_batch(include_str!("indexes.sql"))?;
     t.execute_batch(include_str!("baselines.sql"))?;
     leases(&t, state)?;
@@ -209,12 +209,100 @@ fn points(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// What the journal and the files of a run say.
+struct RunFiles {
+    standing: &'static str,
+    /// Its directory, relative to the campaign's.
+    dir: Option<String>,
+    records_state: (&'static str, Option<String>),
+    records: Vec<Record>,
+    facts: Option<load::RunFacts>,
+    figures: Vec<load::DeclaredFigure>,
+}
+
+impl RunFiles {
+    fn read(campaign: &Utf8Path, state: &CampaignState, run: &PlannedRun) -> Self {
+        let history = state.runs.get(&run.id).map(|h| &h.state);
+        let (standing, dir) = match history {
+            Some(RunState::Finished {
+                outcome: Outcome::Succeeded,
+                ..
+            }) => ("succeeded", Some(format!("runs/{}", run.id))),
+            Some(RunState::Finished {
+                attempt,
+                outcome: Outcome::Failed { .. },
+                ..
+            }) => ("failed", Some(format!("runs/{}.failed-{attempt}", run.id))),
+            Some(RunState::Open { .. }) => ("running", Some(format!("runs/{}.partial", run.id))),
+            Some(RunState::Abandoned { .. }) | None if state.quarantined.contains(&run.point) => {
+                ("quarantined", None)
+            }
+            Some(RunState::Abandoned { .. }) | None => ("pending", None),
+        };
+        let at = |name: &str| dir.as_ref().map(|dir| campaign.join(dir).join(name));
+        let (records_state, records, figures) = match history {
+            Some(RunState::Finished {
+                outcome: Outcome::Succeeded,
+                records: written,
+                ..
+            }) => {
+                let read = at("records.jsonl").map(|path| run_records(&path, written.as_deref()));
+                let (records_state, records) = read.unwrap_or((("none", None), Vec::new()));
+                let figures = at("run.json").map(|path| load::figures(&path));
+                (records_state, records, figures.unwrap_or_default())
+            }
+            Some(
+                RunState::Finished { .. } | RunState::Open { .. } | RunState::Abandoned { .. },
+            )
+            | None => (("none", None), Vec::new(), Vec::new()),
+        };
+        Self {
+            standing,
+            facts: at("facts.json").map(|path| load::facts(&path)),
+            dir,
+            records_state,
+            records,
+            figures,
+        }
+    }
+}
+
+/// Reads for each item on several threads, and hands over what was read in the order of the items.
+fn in_order<T: Sync, R: Send>(
+    items: &[T],
+    read: impl Fn(&T) -> R + Sync,
+    mut each: impl FnMut(&T, R) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    const WAITING: usize = 64;
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
+    let read = &read;
+    std::thread::scope(|scope| {
+        let channels: Vec<Receiver<R>> = (0..threads)
+            .map(|first| {
+                let (sender, receiver) = mpsc::sync_channel(WAITING);
+                scope.spawn(move || {
+                    let own = items.iter().skip(first).step_by(threads);
+                    // until an error ends the one who waits
+                    own.map(read).try_for_each(|found| sender.send(found))
+                });
+                receiver
+            })
+            .collect();
+        for (item, channel) in items.iter().zip(channels.iter().cycle()) {
+            // without a sender its thread panicked, and so does the scope
+            let Ok(found) = channel.recv() else { break };
+            each(item, found)?;
+        }
+        Ok(())
+    })
+}
+
 fn insert_run(
     t: &Transaction<'_>,
-    campaign: &Utf8Path,
     state: &CampaignState,
     seq: i64,
     run: &PlannedRun,
+    files: &RunFiles,
 ) -> rusqlite::Result<()> {
     let history = state.runs.get(&run.id);
     let all: &[Attempt] = history.map_or(&[], |h| &h.attempts);
@@ -223,45 +311,14 @@ fn insert_run(
         .rev()
         .find(|a| a.outcome.is_some())
         .or(all.last());
-    let (standing, dir) = match history.map(|h| &h.state) {
-        Some(RunState::Finished {
-            outcome: Outcome::Succeeded,
-            ..
-        }) => ("succeeded", Some(format!("runs/{}", run.id))),
-        Some(RunState::Finished {
-            attempt,
-            outcome: Outcome::Failed { .. },
-            ..
-        }) => ("failed", Some(format!("runs/{}.failed-{attempt}", run.id))),
-        Some(RunState::Open { .. }) => ("running", Some(format!("runs/{}.partial", run.id))),
-        Some(RunState::Abandoned { .. }) | None if state.quarantined.contains(&run.point) => {
-            ("quarantined", None)
-        }
-        Some(RunState::Abandoned { .. }) | None => ("pending", None),
-    };
-    let (records_state, records) = match (history.map(|h| &h.state), &dir) {
-        (
-            Some(RunState::Finished {
-                outcome: Outcome::Succeeded,
-                records: written,
-                ..
-            }),
-            Some(dir),
-        ) => run_records(
-            &campaign.join(dir).join("records.jsonl"),
-            written.as_deref(),
-        ),
-        (
-            Some(RunState::Finished { .. } | RunState::Open { .. } | RunState::Abandoned { .. })
-            | None,
-            _,
-        ) => (("none", None), Vec::new()),
-    };
-    let facts = dir
-        .as_ref()
-        .map(|dir| load::facts(&campaign.join(dir).join("facts.json")));
+    let RunFiles {
+        standing,
+        dir,
+        records_state,
+        ..
+    } = files;
     let failure = history
-        .filter(|_| standing == "failed")
+        .filter(|_| *standing == "failed")
         .and_then(RunHistory::failure);
     let (kind, repeat) = match run.repeat {
         Repeat::Warmup(n) => ("warmup", n),
@@ -287,12 +344,12 @@ fn insert_run(
             run.block.map(|block| block.number),
         ])?;
     attempts(t, run, all)?;
-    insert_records(t, run, &records)?;
-    insert_facts(t, run, facts)
+    insert_records(t, run, &files.records)?;
+    insert_facts(t, run, files.facts.as_ref())
 }
 
 /// The state of the records of a run that succeeded, why it is so, and the records. `written` is their digest in the journal.
-fn run_records(
+pub(super) fn run_records(
     path: &Utf8Path,
     written: Option<&str>,
 ) -> ((&'static str, Option<String>), Vec<Record>) {
@@ -315,7 +372,7 @@ fn run_records(
 fn insert_facts(
     t: &Transaction<'_>,
     run: &PlannedRun,
-    facts: Option<load::RunFacts>,
+    facts: Option<&load::RunFacts>,
 ) -> rusqlite::Result<()> {
     let mut insert = t.prepare_cached("INSERT OR REPLACE INTO facts VALUES (?,?,?)")?;
     match facts {
@@ -375,12 +432,6 @@ fn insert_records(
     run: &PlannedRun,
     records: &[Record],
 ) -> rusqlite::Result<()> {
-    if records.is_empty() {
-        return Ok(());
-    }
-    let before: i64 = t
-        .prepare_cached("SELECT coalesce(max(rowid), 0) FROM records")?
-        .query_row([], |row| row.get(0))?;
     let mut insert =
         t.prepare_cached("INSERT INTO records VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
     for r in records {
@@ -402,9 +453,15 @@ fn insert_records(
             json_text(&r.labels),
         ])?;
     }
+    Ok(())
+}
+
+/// Adds the quantities of the runs whose records are behind a row. Returns the last row.
+fn quantities(t: &Transaction<'_>, before: i64) -> rusqlite::Result<i64> {
     t.prepare_cached(include_str!("quantities.sql"))?
         .execute([before])?;
-    Ok(())
+    t.prepare_cached("SELECT coalesce(max(rowid), 0) FROM records")?
+        .query_row([], |row| row.get(0))
 }
 
 /// The repeats of a quantity at a point.

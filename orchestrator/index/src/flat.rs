@@ -126,6 +126,13 @@ const RUNS: &[Described] = &[
         false,
         "why it failed, as one of the causes of docs/run.md",
     ),
+    (
+        "records",
+        FlatType::Text,
+        None,
+        true,
+        "ok, missing, damaged, changed (the digest in the journal is another one), or none if it did not succeed",
+    ),
 ];
 
 const VALUES: &[Described] = &[
@@ -257,7 +264,7 @@ impl Index {
                 &["id"],
                 Some(("point", "points")),
                 RUNS,
-                "SELECT id, point, kind, repeat, state, started, ended, cause FROM runs ORDER BY seq",
+                "SELECT id, point, kind, repeat, state, started, ended, cause, records FROM runs ORDER BY seq",
             ),
             simple(
                 "values",

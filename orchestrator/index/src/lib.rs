@@ -8,6 +8,7 @@
 //! | `factors.rs` | the columns of factors |
 //! | `rows.rs` | points and runs, read back |
 //! | `measurements.rs` | records, quantities, facts, costs, read back |
+//! | `soundness.rs` | which records are not as they were written |
 //! | `flat.rs` | tables for others: their columns, described, and their rows as text |
 //! | `predictions.rs` | predictions of held-out points, written and read back |
 //!
@@ -23,6 +24,7 @@ mod measurements;
 mod predictions;
 mod row;
 mod rows;
+mod soundness;
 
 pub use fill::SCHEMA;
 pub use flat::{FlatColumn, FlatTable, FlatType};
@@ -33,6 +35,7 @@ pub use measurements::{
 };
 pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
 pub use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};
+pub use soundness::{UnsoundRecords, describe_unsound, unsound_records};
 
 use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};

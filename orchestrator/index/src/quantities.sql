@@ -1,4 +1,4 @@
--- The quantities of one run, whose records are those behind row ?1. What belongs to one checkpoint is added up over kinds of files (totals)
+-- The quantities of the runs whose records are those behind row ?1, in the order of the plan. What belongs to one checkpoint is added up over kinds of files (totals)
 -- or averaged over the images of the ranks (zones, image sizes); the checkpoints of a run are then averaged.
 INSERT INTO quantities
 WITH of_run AS MATERIALIZED (SELECT * FROM records WHERE rowid > ?1),
@@ -54,5 +54,6 @@ per_checkpoint AS (
                            'series_file_bytes', 'series_store_s', 'series_restore_s', 'series_memory_bytes', 'series_part_changed_bytes',
                            'series_restarted_bytes') GROUP BY run, name, ckpt
 )
-SELECT run, quantity, min(unit) AS unit, avg(value) AS value FROM per_checkpoint WHERE value IS NOT NULL GROUP BY run, quantity;
+SELECT run, quantity, min(unit) AS unit, avg(value) AS value FROM per_checkpoint WHERE value IS NOT NULL GROUP BY run, quantity
+    ORDER BY (SELECT seq FROM runs WHERE id = run), quantity;
 

@@ -65,7 +65,8 @@ fn point(path: &Path, step: &str) -> String {
     )
 }
 
-fn directory(path: &Path) -> &Path {
+/// The directory of a file.
+pub(crate) fn directory(path: &Path) -> &Path {
     path.parent()
         .filter(|p| !p.as_os_str().is_empty())
         .unwrap_or(Path::new("."))

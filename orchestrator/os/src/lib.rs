@@ -3,6 +3,7 @@
 pub mod atomic_file;
 pub mod disk;
 pub mod measuring;
+pub mod output_file;
 pub mod proc;
 pub mod space;
 pub mod tree;

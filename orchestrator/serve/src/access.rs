@@ -3,9 +3,6 @@
 
 use std::{fmt, fs::File, io::Read};
 
-/// Name of the cookie.
-const COOKIE: &str = "cvc";
-
 /// A secret of 128 bits, new for each server.
 #[derive(Clone)]
 pub struct Token(String);
@@ -36,17 +33,22 @@ impl Token {
         text.len() == self.0.len() && differs == 0
     }
 
-    /// The header that lets a browser keep it.
-    pub(crate) fn cookie(&self) -> String {
-        format!("{COOKIE}={}; HttpOnly; SameSite=Strict; Path=/", self.0)
+    /// The header that lets a browser keep it for what is below a path. Cookies know no ports: the name keeps two servers apart, and the path,
+    /// which only this server's readers know, keeps it from servers of others on this machine.
+    pub(crate) fn cookie(&self, port: u16, path: &str) -> String {
+        format!(
+            "{}={}; HttpOnly; SameSite=Strict; Path={path}",
+            cookie_name(port),
+            self.0
+        )
     }
 
     /// Whether a `Cookie` header has it.
-    pub(crate) fn is_in_cookies(&self, header: &str) -> bool {
+    pub(crate) fn is_in_cookies(&self, header: &str, port: u16) -> bool {
         header
             .split(';')
             .filter_map(|part| part.trim().split_once('='))
-            .any(|(name, value)| name == COOKIE && self.is(value))
+            .any(|(name, value)| name == cookie_name(port) && self.is(value))
     }
 
     /// Whether the query of an address has it: `token=…`.
@@ -62,6 +64,10 @@ impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
     }
+}
+
+fn cookie_name(port: u16) -> String {
+    format!("cvc-{port}")
 }
 
 /// Whether a `Host` header names this server. Another name that leads here is that of a site that wants to read through the browser.
@@ -80,7 +86,8 @@ mod tests {
         let token = Token::new().expect("random numbers");
         let text = token.text().to_owned();
         assert_eq!(text.len(), 32);
-        assert!(token.is_in_cookies(&format!("a=b; cvc={text}")));
+        assert!(token.is_in_cookies(&format!("a=b; cvc-80={text}"), 80));
+        assert!(!token.is_in_cookies(&format!("cvc-81={text}"), 80));
         assert!(token.is_in_query(&format!("x=1&token={text}")));
         for wrong in [
             &text[1..],
@@ -88,7 +95,10 @@ mod tests {
             &text.replace(&text[..1], "g"),
             &format!("{text}0"),
         ] {
-            assert!(!token.is_in_cookies(&format!("cvc={wrong}")), "{wrong}");
+            assert!(
+                !token.is_in_cookies(&format!("cvc-80={wrong}"), 80),
+                "{wrong}"
+            );
             assert!(!token.is_in_query(&format!("token={wrong}")), "{wrong}");
         }
         assert!(!format!("{token:?}").contains(&text));

@@ -6,9 +6,13 @@
 //! | `snapshot.rs` | a campaign as it is now |
 //! | `page.rs` | the same as HTML |
 //! | `access.rs` | who may read |
-//! | `server.rs` | answers requests |
+//! | `current.rs` | what was last read, for all readers |
+//! | `answers.rs` | what is answered to a request |
+//! | `server.rs` | listens, with limits |
 
 mod access;
+mod answers;
+mod current;
 mod page;
 mod server;
 mod snapshot;

@@ -1,7 +1,10 @@
 //! A campaign as HTML. The pages have no script; the overview is loaded again every few seconds as long as the campaign goes on.
 
 use crate::snapshot::Snapshot;
-use cvc_core::units::{counted, dollars};
+use cvc_core::{
+    units::{counted, dollars},
+    visible::visible,
+};
 use cvc_session::explanation::Explanation;
 use handlebars::{Handlebars, RenderError};
 use serde_json::json;
@@ -22,7 +25,8 @@ fn rendered(template: &str, values: &serde_json::Value) -> Result<String, Render
     engine
         .register_template_string("page", template)
         .map_err(RenderError::from)?;
-    engine.render("page", values)
+    // reasons and outputs of programs have control characters
+    Ok(visible(&engine.render("page", values)?).into_owned())
 }
 
 /// The progress of a campaign.

@@ -1,23 +1,44 @@
-//! Answers requests.
+//! Listens, with limits on everything that somebody without the token can make it do.
 
 use crate::{
-    access::{Token, is_own_host},
-    page::{self, POLICY},
-    snapshot::Snapshot,
+    access::Token,
+    answers::{Answers, Verdict},
+    current::Current,
 };
 use camino::Utf8PathBuf;
-use cvc_core::{store::CampaignDir, visible::visible};
-use cvc_journal::CampaignState;
-use cvc_session::{
-    campaigns::read_plan,
-    explanation::{Explanation, end_of_output, explain_id},
-};
+use cvc_core::store::CampaignDir;
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use std::{
+    collections::VecDeque,
     io,
     net::{Ipv4Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
-use tiny_http::{Header, Method, Request, Response};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+    time::{interval, sleep, timeout},
+};
+
+/// Connections that are open at once; well below the usual limit of 1024 files.
+const MAX_CONNECTIONS: usize = 256;
+/// Bytes of the head of a request; no request needs a body, and none is read.
+const MAX_HEAD: usize = 16 << 10;
+/// Time for a request, until its reader is known.
+const REQUEST: Duration = Duration::from_secs(10);
+/// Time in which a known reader takes the whole answer.
+const ANSWER: Duration = Duration::from_secs(600);
+/// Threads that read files.
+const READERS: usize = 16;
+/// How often it is asked whether to end.
+const TICK: Duration = Duration::from_millis(200);
+/// Pause after an error of the system, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The server cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +49,7 @@ pub enum ServeError {
         /// Which.
         port: u16,
         /// Why.
-        error: String,
+        error: io::Error,
     },
     /// The token.
     #[error("no random numbers for a token: {0}")]
@@ -46,26 +67,24 @@ pub struct Served {
 
 /// A server that listens.
 pub struct Server {
-    http: tiny_http::Server,
-    port: u16,
-    token: Token,
-    served: Served,
+    listener: std::net::TcpListener,
+    answers: Arc<Answers>,
 }
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
-            .field("port", &self.port)
+            .field("port", &self.answers.port)
             .finish_non_exhaustive()
     }
 }
 
-/// An answer: status, type, text.
-type Answer = (u16, &'static str, Vec<u8>);
-
-const HTML: &str = "text/html; charset=utf-8";
-const TEXT: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
+/// A connection that was accepted.
+struct Connection {
+    task: JoinHandle<()>,
+    /// Whether it has shown the token.
+    is_known: Arc<AtomicBool>,
+}
 
 impl Server {
     /// Begins to listen on the loopback interface; port 0 is any that is free.
@@ -73,164 +92,116 @@ impl Server {
     /// # Errors
     /// When the port is taken, or there are no random numbers.
     pub fn listen(port: u16, served: Served) -> Result<Self, ServeError> {
-        let http = tiny_http::Server::http(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(
-            |error| ServeError::Listen {
-                port,
-                error: error.to_string(),
-            },
-        )?;
-        let port = http.server_addr().to_ip().map_or(port, |at| at.port());
+        let failed = |error| ServeError::Listen { port, error };
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let listener = std::net::TcpListener::bind(at).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let port = listener.local_addr().map_err(failed)?.port();
+        let token = Token::new().map_err(ServeError::Token)?;
+        let place = Token::new().map_err(ServeError::Token)?;
         Ok(Self {
-            http,
-            port,
-            token: Token::new().map_err(ServeError::Token)?,
-            served,
+            listener,
+            answers: Arc::new(Answers {
+                port,
+                token,
+                place: format!("/{}", place.text()),
+                served,
+                current: Current::default(),
+            }),
         })
     }
 
     /// The address that opens the page, token included.
     pub fn address(&self) -> String {
-        format!(
-            "http://127.0.0.1:{}/?token={}",
-            self.port,
-            self.token.text()
-        )
+        let Answers { port, token, .. } = &*self.answers;
+        format!("http://127.0.0.1:{port}/?token={}", token.text())
     }
 
-    /// Answers requests, one after another, until `is_over` says so, which is asked several times a second.
-    pub fn run(&self, is_over: impl Fn() -> bool) {
+    /// Answers requests until `is_over` says so, which is asked several times a second.
+    ///
+    /// # Errors
+    /// When the system lets it not begin.
+    pub fn run(&self, is_over: impl Fn() -> bool) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(READERS)
+            .build()?;
+        runtime.block_on(self.accept(is_over))?;
+        // what a reader rests at is given up
+        runtime.shutdown_background();
+        Ok(())
+    }
+
+    async fn accept(&self, is_over: impl Fn() -> bool) -> io::Result<()> {
+        let listener = TcpListener::from_std(self.listener.try_clone()?)?;
+        let mut open = VecDeque::new();
+        let mut ticks = interval(TICK);
         while !is_over() {
-            if let Ok(Some(request)) = self.http.recv_timeout(Duration::from_millis(200)) {
-                // a reader that is gone needs no answer
-                let _ = self.answer(request);
+            tokio::select! {
+                _ = ticks.tick() => open.retain(|c: &Connection| !c.task.is_finished()),
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        if open.len() >= MAX_CONNECTIONS {
+                            make_room(&mut open);
+                        }
+                        open.push_back(connection(stream, Arc::clone(&self.answers)));
+                    }
+                    // gone before it was accepted
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                    // no file is free: the next one may succeed
+                    Err(_) => {
+                        make_room(&mut open);
+                        sleep(PAUSE).await;
+                    }
+                },
             }
         }
+        Ok(())
     }
+}
 
-    fn answer(&self, request: Request) -> io::Result<()> {
-        let header = |name: &'static str| {
-            request
-                .headers()
-                .iter()
-                .find(|header| header.field.equiv(name))
-                .map(|header| header.value.as_str().to_owned())
-                .unwrap_or_default()
-        };
-        let url = request.url().to_owned();
-        let (path, query) = url.split_once('?').unwrap_or((&url, ""));
-        if !is_own_host(&header("Host"), self.port) {
-            return reply(request, refused(421, "this server has another name"), None);
-        }
-        if !matches!(request.method(), Method::Get | Method::Head) {
-            return reply(request, refused(405, "this server only shows"), None);
-        }
-        if self.token.is_in_query(query) {
-            // the token does not stay in the address, where it would be kept
-            let to = format!("{path}\r\n");
-            let location = Header::from_bytes("Location", to.trim()).ok();
-            let cookie = Header::from_bytes("Set-Cookie", self.token.cookie()).ok();
-            return reply(
-                request,
-                refused(303, "see there"),
-                location.into_iter().chain(cookie),
-            );
-        }
-        if !self.token.is_in_cookies(&header("Cookie")) {
-            return reply(
-                request,
-                refused(403, "open the address that `cvc serve` printed"),
-                None,
-            );
-        }
-        let answer = self.page(path);
-        reply(request, answer, None)
+/// Ends the oldest connection that has not shown the token, or else the oldest: a request takes much less time than it takes others to open
+/// [`MAX_CONNECTIONS`].
+fn make_room(open: &mut VecDeque<Connection>) {
+    open.retain(|c| !c.task.is_finished());
+    let unknown = |c: &Connection| !c.is_known.load(Ordering::Relaxed);
+    let oldest = open.iter().position(unknown).unwrap_or(0);
+    if let Some(connection) = open.remove(oldest) {
+        connection.task.abort();
     }
+}
 
-    fn page(&self, path: &str) -> Answer {
-        match path {
-            "/" => self.overview().unwrap_or_else(failed),
-            "/status.json" => self.status().unwrap_or_else(failed),
-            "/report" => self.report(),
-            _ => match path.strip_prefix("/run/") {
-                Some(id) if id.chars().all(|c| c.is_ascii_alphanumeric()) => {
-                    self.explained(id).unwrap_or_else(failed)
+/// Answers one request of a connection, which then ends.
+fn connection(stream: TcpStream, answers: Arc<Answers>) -> Connection {
+    let is_known = Arc::new(AtomicBool::new(false));
+    let known = Arc::clone(&is_known);
+    let task = tokio::spawn(async move {
+        let service = service_fn(|request: Request<Incoming>| {
+            let (answers, known) = (Arc::clone(&answers), Arc::clone(&known));
+            async move {
+                match answers.judge(&request) {
+                    Verdict::Done(response) => Ok(response),
+                    Verdict::Page(path) => {
+                        known.store(true, Ordering::Relaxed);
+                        tokio::task::spawn_blocking(move || answers.page(&path)).await
+                    }
                 }
-                _ => refused(404, "there is no such page"),
-            },
+            }
+        });
+        let mut connection = std::pin::pin!(
+            http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(REQUEST)
+                .max_buf_size(MAX_HEAD)
+                .keep_alive(false)
+                .title_case_headers(true)
+                .serve_connection(TokioIo::new(stream), service)
+        );
+        // an error: the reader is gone, or wrote no HTTP
+        let in_time = timeout(REQUEST, &mut connection).await.is_ok();
+        if !in_time && known.load(Ordering::Relaxed) {
+            let _ = timeout(ANSWER, connection).await;
         }
-    }
-
-    fn overview(&self) -> Result<Answer, String> {
-        let snapshot = Snapshot::read(&self.served.campaign).map_err(|e| e.to_string())?;
-        let page = page::overview(&snapshot, self.served.report.is_file());
-        Ok((200, HTML, page.map_err(|e| e.to_string())?.into_bytes()))
-    }
-
-    fn status(&self) -> Result<Answer, String> {
-        let snapshot = Snapshot::read(&self.served.campaign).map_err(|e| e.to_string())?;
-        let text = serde_json::to_vec_pretty(&snapshot).map_err(|e| e.to_string())?;
-        Ok((200, JSON, text))
-    }
-
-    fn report(&self) -> Answer {
-        match std::fs::read(&self.served.report) {
-            Ok(page) => (200, HTML, page),
-            Err(_) => refused(404, "there is no report yet"),
-        }
-    }
-
-    fn explained(&self, id: &str) -> Result<Answer, String> {
-        let dir = &self.served.campaign;
-        let plan = read_plan(dir).map_err(|e| e.to_string())?;
-        let state = CampaignState::read(&dir.journal()).map_err(|e| e.to_string())?;
-        let found = explain_id(dir, &plan, &state, id);
-        let Some(explanation @ Explanation::Run(run)) = found
-            .iter()
-            .find(|e| matches!(e, Explanation::Run(r) if r.run == id))
-        else {
-            return Ok(refused(404, "there is no such run"));
-        };
-        let output: Vec<(&str, String)> = end_of_output(dir, run)
-            .into_iter()
-            .map(|(name, text)| (name, visible(&text).into_owned()))
-            .collect();
-        match page::run(explanation, &output).map_err(|e| e.to_string())? {
-            Some(page) => Ok((200, HTML, page.into_bytes())),
-            None => Ok(refused(404, "there is no such run")),
-        }
-    }
-}
-
-fn refused(status: u16, why: &str) -> Answer {
-    (status, TEXT, format!("{why}\n").into_bytes())
-}
-
-fn failed(why: String) -> Answer {
-    refused(500, &format!("the campaign cannot be read: {why}"))
-}
-
-fn reply(
-    request: Request,
-    (status, kind, text): Answer,
-    more: impl IntoIterator<Item = Header>,
-) -> io::Result<()> {
-    let mut response = Response::from_data(text).with_status_code(status);
-    let fixed = [
-        ("Content-Type", kind),
-        ("Content-Security-Policy", POLICY),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
-        ("Cache-Control", "no-store"),
-    ];
-    // the report brings its own, which is in the page
-    let fixed = fixed
-        .into_iter()
-        .filter(|(name, _)| *name != "Content-Security-Policy" || request.url() != "/report");
-    for header in fixed
-        .filter_map(|(name, value)| Header::from_bytes(name, value).ok())
-        .chain(more)
-    {
-        response.add_header(header);
-    }
-    request.respond(response)
+    });
+    Connection { task, is_known }
 }

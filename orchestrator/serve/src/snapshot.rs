@@ -104,7 +104,7 @@ impl Snapshot {
         Ok(Self::of(dir, &plan, &state))
     }
 
-    fn of(dir: &CampaignDir, plan: &Plan, state: &CampaignState) -> Self {
+    pub(crate) fn of(dir: &CampaignDir, plan: &Plan, state: &CampaignState) -> Self {
         let words = RunWords::of(dir, plan, state);
         let labels: HashMap<&PointId, String> = plan
             .points

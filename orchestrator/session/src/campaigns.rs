@@ -220,27 +220,61 @@ fn find_campaign(
     campaigns: &Utf8Path,
     is_one: impl Fn(&CampaignDir) -> bool,
 ) -> Result<CampaignDir, SessionError> {
-    // a program may have the name of the campaign that measures it
     let named = CampaignDir::at(&campaigns.join(campaign));
+    let is_named = is_name(campaign) && is_one(&named);
     let is_toml = campaign.extension() == Some("toml");
-    let dir = if campaign.is_file() && !is_toml && variant.is_none() && is_one(&named) {
-        named
-    } else if campaign.is_file() {
+    // a program may have the name of the campaign that measures it
+    let dir = if campaign.is_file() && (is_toml || variant.is_some() || !is_named) {
         CampaignDir::new(campaigns, &load(campaign, variant)?.name)
     } else if let Some(variant) = variant {
         return Err(SessionError::asked(
             format!("--variant {variant} needs a campaign file, and {campaign} is not one"),
             format!("leave --variant out; the directory of a variant is called NAME-{variant}"),
         ));
-    } else if campaign.is_dir() {
-        CampaignDir::at(campaign)
     } else {
-        named
+        return by_directory(campaign, named, is_named, is_one);
     };
     if is_one(&dir) {
         Ok(dir)
     } else {
-        Err(SessionError::NoCampaign(dir.root().to_owned()))
+        Err(SessionError::NoCampaign(vec![dir.root().to_owned()]))
+    }
+}
+
+/// Whether a path may be the name of a campaign; `./x`, `x/` and `a/x` are directories.
+fn is_name(campaign: &Utf8Path) -> bool {
+    campaign.file_name() == Some(campaign.as_str())
+}
+
+/// The campaign that a directory is, or that has this name. A directory that is none does not hide the campaign of its name.
+fn by_directory(
+    campaign: &Utf8Path,
+    named: CampaignDir,
+    is_named: bool,
+    is_one: impl Fn(&CampaignDir) -> bool,
+) -> Result<CampaignDir, SessionError> {
+    let here = CampaignDir::at(campaign);
+    let real = |dir: &CampaignDir| dir.root().canonicalize_utf8().ok();
+    match (campaign.is_dir() && is_one(&here), is_named) {
+        (true, true) if real(&here) != real(&named) => Err(SessionError::asked(
+            format!(
+                "{campaign} is two campaigns: ./{campaign} and {}",
+                named.root()
+            ),
+            format!("write ./{campaign} or {}", named.root()),
+        )),
+        (true, _) => Ok(here),
+        (false, true) => Ok(named),
+        (false, false) => {
+            let mut looked = Vec::new();
+            if campaign.is_dir() || !is_name(campaign) {
+                looked.push(campaign.to_owned());
+            }
+            if is_name(campaign) && real(&here).is_none_or(|here| real(&named) != Some(here)) {
+                looked.push(named.root().to_owned());
+            }
+            Err(SessionError::NoCampaign(looked))
+        }
     }
 }
 

@@ -29,9 +29,12 @@ pub enum SessionError {
         /// How to correct it.
         hint: String,
     },
-    /// There is no campaign.
-    #[error("{0} is not a campaign: it has no journal")]
-    NoCampaign(Utf8PathBuf),
+    /// There is no campaign in any of these places.
+    #[error("{}", match .0.as_slice() {
+        [here, named] => format!("neither the directory {here} nor {named} is a campaign: they have no journal"),
+        one => format!("{} is not a campaign: it has no journal", one.first().map_or("", |path| path.as_str())),
+    })]
+    NoCampaign(Vec<Utf8PathBuf>),
     /// The system does not tell where this program is.
     #[error("cannot find the path of cvc itself")]
     UnknownPath,

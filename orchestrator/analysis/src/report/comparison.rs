@@ -69,11 +69,11 @@ pub(super) fn section(data: &Data) -> Section {
                     )
                 };
                 row.extend(data.mixed().then(mixed));
-                row.extend(
-                    compared
-                        .into_iter()
-                        .map(|c| c.map_or(Cell::Empty, |comparison| Cell::Compared { comparison })),
-                );
+                row.extend(compared.into_iter().map(|c| {
+                    c.map_or(Cell::Empty, |comparison| Cell::Compared {
+                        comparison: Box::new(comparison),
+                    })
+                }));
                 table.rows.push(row);
             }
         }
@@ -84,7 +84,7 @@ pub(super) fn section(data: &Data) -> Section {
             .iter_mut()
             .flatten()
             .filter_map(|cell| match cell {
-                Cell::Compared { comparison } => Some(comparison),
+                Cell::Compared { comparison } => Some(comparison.as_mut()),
                 _ => None,
             }),
         0.0,

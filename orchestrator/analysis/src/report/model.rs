@@ -146,7 +146,8 @@ pub struct Column {
     pub data_only: bool,
 }
 
-/// One cell. A predicted value is never `Measured`, nor a measured one `Predicted`.
+/// One cell. A predicted value is never `Measured`, nor a measured one `Predicted`. Large contents are boxed: a report of 10^5 runs has
+/// millions of cells.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "cell", rename_all = "kebab-case")]
 pub enum Cell {
@@ -165,7 +166,7 @@ pub enum Cell {
     /// A measurement, summarised over its repeats.
     Measured {
         /// In the unit of the column.
-        summary: Summary,
+        summary: Box<Summary>,
     },
     /// A prediction of a model that has not seen the point.
     Predicted {
@@ -175,7 +176,7 @@ pub enum Cell {
     /// The ratio of two measurements, from repeats that ran close together.
     Compared {
         /// Ratio of the means with its interval.
-        comparison: Comparison,
+        comparison: Box<Comparison>,
     },
     /// Text that links to a table of the same report, or to a cell of one.
     Link {
@@ -475,7 +476,7 @@ impl Cell {
     /// Makes a cell with a measurement, or an empty one.
     pub fn measured(summary: Option<&Summary>) -> Self {
         summary.map_or(Self::Empty, |summary| Self::Measured {
-            summary: summary.clone(),
+            summary: Box::new(summary.clone()),
         })
     }
 }

@@ -7,6 +7,7 @@ use super::{
 use crate::results::{data::Data, quantity, rows::PointRow};
 use cvc_core::record::names;
 use cvc_core::units::counted;
+use std::collections::{HashMap, HashSet};
 
 /// A share from which processor time given to others by the hypervisor is flagged.
 const STEAL: f64 = 0.01;
@@ -63,27 +64,33 @@ fn from_median_pct(point: &PointRow, quantity: &str, repeat: u32) -> Option<f64>
     Some((value(point, quantity, repeat)? / median - 1.0) * 100.0)
 }
 
-/// The fewest processors of a node of a run.
-fn processors(data: &Data, run: usize) -> Option<u32> {
-    let told = data
-        .facts
-        .get("settings.processors")?
-        .iter()
-        .find(|(_, runs)| runs.contains(&run))?
-        .0;
-    told.split_whitespace()
-        .map(|word| word.parse().ok())
-        .collect::<Option<Vec<u32>>>()?
-        .into_iter()
-        .min()
+/// The fewest processors of a node of each run that says so.
+fn processors(data: &Data) -> HashMap<usize, u32> {
+    let fewest = |told: &str| {
+        let counts = told.split_whitespace().map(|word| word.parse().ok());
+        counts.collect::<Option<Vec<u32>>>()?.into_iter().min()
+    };
+    let known = data.facts.get("settings.processors").into_iter().flatten();
+    known
+        .filter_map(|(told, runs)| Some((fewest(told)?, runs)))
+        .flat_map(|(count, runs)| runs.iter().map(move |run| (*run, count)))
+        .collect()
 }
 
 fn disturbed(data: &Data) -> Vec<DisturbedRun> {
+    // looked up for each run: a search would be quadratic
+    let processors_of = processors(data);
+    let beside: HashSet<usize> = data
+        .facts
+        .get("beside")
+        .into_iter()
+        .flat_map(|told| told.values().flatten().copied())
+        .collect();
     let counts = data.runs.iter().enumerate().filter(|(_, run)| run.counts());
     let found = counts.map(|(run, of)| {
         let point = &data.points[of.point];
         let value = |quantity: &str| value(point, quantity, of.repeat);
-        let processors = processors(data, run);
+        let processors = processors_of.get(&run).copied();
         let has_processors_left = processors
             .is_some_and(|processors| point.processes.div_ceil(point.nodes.max(1)) < processors);
         let share = |quantity: &str, limit: f64, what: &str| {
@@ -106,12 +113,10 @@ fn disturbed(data: &Data) -> Vec<DisturbedRun> {
             let tasks = value(names::RUNNABLE_BEFORE).filter(|tasks| *tasks >= limit)?;
             Some(format!("{tasks:.0} tasks were running before it"))
         };
-        let beside = data
-            .facts
-            .get("beside")
-            .is_some_and(|told| told.values().any(|runs| runs.contains(&run)));
         let why = [
-            beside.then(|| "another campaign measured on its machine".to_owned()),
+            beside
+                .contains(&run)
+                .then(|| "another campaign measured on its machine".to_owned()),
             share(
                 names::STEAL_SHARE,
                 STEAL,

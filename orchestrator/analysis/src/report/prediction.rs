@@ -401,7 +401,9 @@ fn cells(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> Vec<Cell
         Cell::text(p.quantity.title()),
         Cell::text(p.quantity.unit()),
         measured(data, at, p).map_or(Cell::Number { value: p.measured }, |summary| {
-            Cell::Measured { summary }
+            Cell::Measured {
+                summary: Box::new(summary),
+            }
         }),
         Cell::predicted(p.answer.as_ref().ok().copied()),
         Cell::number(p.error_pct),

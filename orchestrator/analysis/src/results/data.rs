@@ -88,7 +88,12 @@ impl Data {
             };
             factors.extend(row.keys().filter(is_shown).cloned());
         }
-        let place = |id: &str| points.iter().position(|p| p.id.as_str() == id);
+        let places: HashMap<&str, usize> = points
+            .iter()
+            .enumerate()
+            .map(|(i, p)| (p.id.as_str(), i))
+            .collect();
+        let place = |id: &str| places.get(id).copied();
         let decisions = index
             .decisions()?
             .into_iter()

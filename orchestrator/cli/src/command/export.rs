@@ -1,5 +1,6 @@
 //! `cvc export`
 
+use crate::command::records::warn_of_index;
 use crate::{
     args::ExportArgs, exit_status::ExitStatus, failure::Failure, output::tell, text::shown,
 };
@@ -20,6 +21,13 @@ pub fn export(args: &ExportArgs) -> Result<ExitStatus, Failure> {
     )?;
     // only reads: the campaign may be running
     let index = Index::apart(dir.root())?;
+    if warn_of_index(dir.root(), &index)? && args.artifact.is_some() && !args.damaged {
+        return Err(Failure::Other {
+            status: ExitStatus::Store,
+            message: "no artifact of records that are not as they were written".into(),
+            hint: Some("--damaged exports them all the same".into()),
+        });
+    }
     if let Some(to) = &args.csv {
         told(&export_tables(&index, to, args.replace).map_err(failure)?);
     }

@@ -1,6 +1,7 @@
 //! `--measure` and `--from` of `cvc reproduce`: runs the campaigns of a paper, and compares their measurements with its tables.
 
 use super::run;
+use crate::command::records::warn_of_index;
 use crate::{
     args::{MeasureArgs, RunArgs, SelectionArgs, Which},
     exit_status::ExitStatus,
@@ -109,7 +110,9 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
         }
         // only read, never changed: it may be an archive
         let known = measured.points.len();
-        measured.add(&Index::apart(&dir)?)?;
+        let index = Index::apart(&dir)?;
+        warn_of_index(&dir, &index)?;
+        measured.add(&index)?;
         let own = &measured.points[known..];
         let of_runs = own.iter().filter(|p| !p.runs.is_empty());
         from.push(ReadCampaign {

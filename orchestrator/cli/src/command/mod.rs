@@ -21,6 +21,7 @@ mod plan_view;
 mod predict;
 mod prices;
 mod progress;
+mod records;
 mod reference;
 mod report;
 mod reproduce;

@@ -1,5 +1,6 @@
 //! The sides that a command line names: campaigns, sites of campaigns, saved baselines.
 
+use super::records::warn_of_index;
 use crate::{
     args::{Where, Which},
     exit_status::ExitStatus,
@@ -97,6 +98,7 @@ fn one(
     };
     if let Some(baseline) = name.strip_prefix('@') {
         let index = read_baseline(baseline, baselines)?;
+        warn_of_index(Utf8Path::new(name), &index)?;
         return Ok(opened(Side::of_campaign(name, &index)?, index));
     }
     let find = |text: &str| {
@@ -118,6 +120,7 @@ fn one(
         Entry::Vacant(place) => {
             // only reads: the campaign may be running
             let index = Index::apart(dir.root())?;
+            warn_of_index(dir.root(), &index)?;
             place.insert(opened(Side::of_campaign(campaign, &index)?, index))
         }
     };

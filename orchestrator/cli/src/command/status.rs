@@ -2,7 +2,7 @@
 
 use crate::{
     args::StatusArgs,
-    command::explain::plan_of,
+    command::{explain::plan_of, records::warn},
     display::{Varying, duration},
     exit_status::ExitStatus,
     failure::Failure,
@@ -18,6 +18,7 @@ use cvc_core::point::{PlannedPoint, Repeat};
 use cvc_core::record::names;
 use cvc_core::store::CampaignDir;
 use cvc_core::units::{counted, size};
+use cvc_index::unsound_records;
 use cvc_journal::{CampaignState, RunState};
 use cvc_session::{
     campaigns::{campaign_dir, clock_warning},
@@ -27,21 +28,24 @@ use std::{collections::HashMap, io::Write, time::Duration};
 
 pub fn status(args: &StatusArgs) -> Result<ExitStatus, Failure> {
     let Some(pause) = args.watch else {
-        once(args)?;
+        once(args, true)?;
         return Ok(ExitStatus::Done);
     };
+    let mut is_first = true;
     loop {
         output::clear_screen();
-        if once(args)? {
+        if once(args, is_first)? {
             return Ok(ExitStatus::Done);
         }
+        is_first = false;
         output::check()?;
         std::thread::sleep(Duration::from_secs_f64(pause));
     }
 }
 
-/// Shows the progress as it is now. Returns whether the campaign is complete.
-fn once(args: &StatusArgs) -> Result<bool, Failure> {
+/// Shows the progress as it is now; the first time it reads all records, and says which are not as they were written. Returns whether the
+/// campaign is complete.
+fn once(args: &StatusArgs, is_first: bool) -> Result<bool, Failure> {
     let dir = campaign_dir(
         &args.campaign,
         args.which.variant.as_deref(),
@@ -52,15 +56,27 @@ fn once(args: &StatusArgs) -> Result<bool, Failure> {
     if let Some(warning) = clock_warning(&state, jiff::Timestamp::now()) {
         crate::output::note(warning);
     }
+    let unsound = match is_first {
+        true => unsound_records(dir.root(), &plan, &state),
+        false => Vec::new(),
+    };
+    warn(dir.root(), &unsound);
     let words = RunWords::of(&dir, &plan, &state);
     let mut out = output::shown_as(args.json);
     if args.json {
+        let unsound: HashMap<&str, &str> = unsound
+            .iter()
+            .map(|of| (of.run.as_str(), of.records.as_str()))
+            .collect();
         let runs: Vec<_> = plan
             .runs
             .iter()
             .map(|r| {
                 let (word, detail) = words.of_run(r);
                 let mut value = serde_json::json!({ "run": r.id, "point": r.point, "repeat": r.repeat, "state": word, "detail": detail });
+                if let Some(records) = unsound.get(r.id.as_str()) {
+                    value["records"] = (*records).into();
+                }
                 if let Some(output) = output_of(&dir, &state, r) {
                     value["output"] = output.as_str().into();
                 }

@@ -58,4 +58,5 @@ mod stopped;
 mod trace;
 mod traced_kernel;
 mod until;
+mod written;
 mod wrong_inputs;

@@ -2,8 +2,11 @@
 
 use super::error::StoreError;
 use camino::Utf8Path;
-use cvc_os::atomic_file::{self, Durability};
 use cvc_os::tree::remove_tree;
+use cvc_os::{
+    atomic_file::{self, Durability},
+    output_file,
+};
 use std::io::{self, BufWriter, Write};
 
 /// Writes a file so that after a crash or a loss of power it has the old content or the new one.
@@ -12,16 +15,25 @@ pub fn write_whole(path: &Utf8Path, bytes: &[u8]) -> Result<(), StoreError> {
         .map_err(StoreError::io("write", path))
 }
 
+/// Writes what an option of the command line names, with [`output_file`]: whole where it is a regular file, and into what is there otherwise.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_output(path: &Utf8Path, bytes: &[u8]) -> Result<(), StoreError> {
+    output_file::write(path.as_std_path(), bytes, Durability::Synced)
+        .map_err(StoreError::io("write", path))
+}
+
 /// The same with a content that is too long to be held in memory: `write` writes it piece by piece.
 ///
 /// # Errors
-/// When the file cannot be written, and those of `write`; the old content is then untouched.
-pub fn write_whole_by<E: From<StoreError>>(
+/// When it cannot be written, and those of `write`; a regular file is then untouched.
+pub fn write_output_by<E: From<StoreError>>(
     path: &Utf8Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut failure = None;
-    let written = atomic_file::write_by(path.as_std_path(), Durability::Synced, |file| {
+    let written = output_file::write_by(path.as_std_path(), Durability::Synced, |file| {
         let mut out = BufWriter::new(file);
         if let Err(error) = write(&mut out) {
             failure = Some(error);

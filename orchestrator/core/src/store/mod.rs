@@ -15,7 +15,9 @@ pub use error::StoreError;
 
 pub use aside::free_name;
 pub use aside::put_aside;
-pub use atomic_file::{copy_tree, read_text, remove_all, write_whole, write_whole_by};
+pub use atomic_file::{
+    copy_tree, read_text, remove_all, write_output, write_output_by, write_whole,
+};
 pub use claim::{claim, claimed_lineage};
 pub use layout::CampaignDir;
 pub use line_file::LineFile;

@@ -22,6 +22,7 @@ use cvc_core::store::{
 };
 use cvc_index::Index;
 use cvc_journal::event::{Entry, Event};
+use cvc_os::output_file::{Target, target};
 use describe::{Beside, artifact_md};
 use jiff::Timestamp;
 use names::Finder;
@@ -73,13 +74,19 @@ pub fn export_artifact(
     options: ArtifactOptions<'_>,
     file: &Utf8Path,
 ) -> Result<Artifact, ExportError> {
-    check_target(file, options.replace)?;
+    let (file, mut stream) = place(file)?;
+    let file = file.as_path();
+    let temporary = Utf8PathBuf::from(std::env::temp_dir().to_string_lossy().into_owned());
     let parent = match file.parent() {
+        _ if stream.is_some() => &temporary,
         Some(parent) if parent != "" => parent,
         _ => Utf8Path::new("."),
     };
-    fs::create_dir_all(parent).map_err(StoreError::io("create", parent))?;
-    remove_abandoned(parent, TEMPORARY);
+    if stream.is_none() {
+        check_target(file, options.replace)?;
+        fs::create_dir_all(parent).map_err(StoreError::io("create", parent))?;
+        remove_abandoned(parent, TEMPORARY);
+    }
     let made = tempfile_in(parent).map_err(StoreError::io("create a file in", parent))?;
     let sources = Sources::find(campaign, index, options.report)?;
     let (mut scrubber, beside) = sources.read(options)?;
@@ -105,16 +112,36 @@ pub fn export_artifact(
         .metadata()
         .map_err(StoreError::io("read", file))?
         .len();
-    // somebody else may have put something there meanwhile
-    check_target(file, options.replace)?;
-    made.persist(file)
-        .map_err(|error| StoreError::io("write", file)(error.error))?;
+    if let Some(stream) = &mut stream {
+        made.reopen()
+            .and_then(|mut made| std::io::copy(&mut made, stream))
+            .map_err(StoreError::io("write", file))?;
+    } else {
+        // somebody else may have put something there meanwhile
+        check_target(file, options.replace)?;
+        made.persist(file)
+            .map_err(|error| StoreError::io("write", file)(error.error))?;
+    }
     Ok(Artifact {
         path: file.to_owned(),
         files,
         payload_bytes,
         bytes,
     })
+}
+
+/// The file that links lead to, or what is there and is written to.
+fn place(file: &Utf8Path) -> Result<(Utf8PathBuf, Option<fs::File>), ExportError> {
+    match target(file.as_std_path()) {
+        Ok(Target::File(path)) => Ok((path.to_string_lossy().into_owned().into(), None)),
+        Ok(Target::Stream(stream)) => Ok((file.to_owned(), Some(stream))),
+        Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => {
+            Err(ExportError::NoArtifact {
+                path: file.to_owned(),
+            })
+        }
+        Err(error) => Err(StoreError::io("write", file)(error).into()),
+    }
 }
 
 fn tempfile_in(parent: &Utf8Path) -> std::io::Result<tempfile::NamedTempFile> {

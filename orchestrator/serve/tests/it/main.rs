@@ -1,4 +1,4 @@
-//! What a browser gets, over the loopback interface. Less than a second.
+//! What a browser gets, over the loopback interface, and what somebody without the token can do to it. A few seconds.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::store::CampaignDir;
@@ -12,7 +12,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A campaign of three runs: one succeeded, one failed, one is under way.
@@ -27,13 +27,15 @@ const EVENTS: [&str; 7] = [
     r#""event":"run-intended","run":"run10001","attempt":1"#,
     r#""event":"run-finished","run":"run10001","attempt":1,"outcome":{"result":"succeeded"}"#,
     r#""event":"run-intended","run":"run20002","attempt":1"#,
-    r#""event":"run-finished","run":"run20002","attempt":1,"outcome":{"result":"failed","cause":"application","detail":"<i>exit code 3</i>"}"#,
+    r#""event":"run-finished","run":"run20002","attempt":1,"outcome":{"result":"failed","cause":"application","detail":"<i>exit code 3</i>\\u001b]0;x\\u0007"}"#,
     r#""event":"run-intended","run":"run30003","attempt":1"#,
 ];
 
 struct Running {
     port: u16,
     token: String,
+    /// The path that pages are below.
+    place: String,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     dir: tempfile::TempDir,
@@ -89,15 +91,23 @@ fn running() -> Running {
         .expect("a number");
     let over = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&over);
-    Running {
+    let mut running = Running {
         port,
         token: token.to_owned(),
+        place: String::new(),
         over,
         thread: Some(std::thread::spawn(move || {
-            server.run(|| told.load(Ordering::Relaxed))
+            server
+                .run(|| told.load(Ordering::Relaxed))
+                .expect("a server");
         })),
         dir,
-    }
+    };
+    let own = format!("Host: 127.0.0.1:{port}\r\n");
+    let opened = running.ask("GET", &format!("/?token={token}"), &own);
+    let (_, to) = opened.split_once("\r\nLocation: ").expect("sent elsewhere");
+    running.place = to.split("/\r\n").next().expect("a path").to_owned();
+    running
 }
 
 impl Running {
@@ -113,17 +123,16 @@ impl Running {
         .expect("a request");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
-        // the answer comes in chunks, whose lengths stand between its bytes, also within a character
         let answer = String::from_utf8_lossy(&answer).into_owned();
         answer
     }
 
     fn get(&self, path: &str) -> String {
         let headers = format!(
-            "Host: 127.0.0.1:{}\r\nCookie: cvc={}\r\n",
+            "Host: 127.0.0.1:{0}\r\nCookie: cvc-{0}={1}\r\n",
             self.port, self.token
         );
-        self.ask("GET", path, &headers)
+        self.ask("GET", &format!("{}{path}", self.place), &headers)
     }
 }
 
@@ -134,10 +143,14 @@ fn nobody_reads_without_the_token_under_another_name_or_changes_anything() {
     assert!(server.ask("GET", "/", &own).starts_with("HTTP/1.1 403"));
     assert!(
         server
-            .ask("GET", "/", &format!("{own}Cookie: cvc=0123\r\n"))
+            .ask(
+                "GET",
+                "/",
+                &format!("{own}Cookie: cvc-{}=0123\r\n", server.port)
+            )
             .starts_with("HTTP/1.1 403")
     );
-    let cookie = format!("Cookie: cvc={}\r\n", server.token);
+    let cookie = format!("Cookie: cvc-{}={}\r\n", server.port, server.token);
     let foreign = format!("Host: evil.example:{}\r\n{cookie}", server.port);
     assert!(server.ask("GET", "/", &foreign).starts_with("HTTP/1.1 421"));
     assert!(
@@ -146,11 +159,35 @@ fn nobody_reads_without_the_token_under_another_name_or_changes_anything() {
             .starts_with("HTTP/1.1 405")
     );
     let opened = server.ask("GET", &format!("/?token={}", server.token), &own);
+    let place = &server.place;
     assert!(
-        opened.starts_with("HTTP/1.1 303") && opened.contains("\r\nLocation: /\r\n"),
+        opened.starts_with("HTTP/1.1 303") && place.len() == 33,
         "{opened}"
     );
-    assert!(opened.contains("HttpOnly; SameSite=Strict"), "{opened}");
+    let kept = format!(
+        "cvc-{}={}; HttpOnly; SameSite=Strict; Path={place}\r\n",
+        server.port, server.token
+    );
+    assert!(opened.contains(&kept), "{opened}");
+    // nobody is sent to another server
+    for path in [
+        "//evil.example/",
+        "/\\evil.example",
+        "/plan.json",
+        "http://evil.example/x",
+    ] {
+        let answer = server.ask("GET", &format!("{path}?token={}", server.token), &own);
+        assert!(
+            answer.starts_with("HTTP/1.1 4") && !answer.contains("Location"),
+            "{path}: {answer}"
+        );
+    }
+    // pages are below a path that only readers know
+    assert!(
+        server
+            .ask("GET", "/status.json", &format!("{own}{cookie}"))
+            .starts_with("HTTP/1.1 404")
+    );
 }
 
 #[test]
@@ -171,7 +208,7 @@ fn progress_failures_and_output_are_shown_and_nothing_in_them_is_markup() {
         "{page}"
     );
     assert!(
-        page.contains("/run/run20002") && page.contains("/run/run30003"),
+        page.contains("\"run/run20002") && page.contains("\"run/run30003"),
         "{page}"
     );
     let run = server.get("/run/run20002");
@@ -180,6 +217,12 @@ fn progress_failures_and_output_are_shown_and_nothing_in_them_is_markup() {
         "{run}"
     );
     assert!(run.contains("&lt;i&gt;exit code 3"), "{run}");
+    for text in [&page, &run] {
+        assert!(
+            !text.contains(['\u{1b}', '\u{7}']) && text.contains("\\u{1b}]0;x"),
+            "{text}"
+        );
+    }
     for missing in [
         "/run/run9",
         "/run/../plan.json",
@@ -194,7 +237,7 @@ fn progress_failures_and_output_are_shown_and_nothing_in_them_is_markup() {
     let status = server.get("/status.json");
     let json = status.split_once("\r\n\r\n").expect("a body").1;
     assert!(
-        json.contains("\"succeeded\": 1") && json.contains("\"why\": \"<i>exit code 3</i>\""),
+        json.contains("\"succeeded\": 1") && json.contains("\"why\": \"<i>exit code 3</i>"),
         "{json}"
     );
 }
@@ -210,4 +253,140 @@ fn a_campaign_that_cannot_be_read_is_told() {
     );
     let root = Utf8Path::from_path(server.dir.path()).expect("UTF-8");
     Snapshot::read(&CampaignDir::at(root)).expect_err("no plan");
+}
+
+/// Somebody without the token, until the flag is set.
+fn hostile(
+    server: &Running,
+    end: &Arc<AtomicBool>,
+    act: fn(u16) -> std::io::Result<()>,
+) -> JoinHandle<()> {
+    let (port, end) = (server.port, Arc::clone(end));
+    std::thread::spawn(move || {
+        while !end.load(Ordering::Relaxed) {
+            // it was refused in the middle: that is right
+            let _ = act(port);
+        }
+    })
+}
+
+fn connect(port: u16) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+    Ok(stream)
+}
+
+/// A head or a body without end: it is cut off.
+fn endless(port: u16, beginning: &str) -> std::io::Result<()> {
+    let mut stream = connect(port)?;
+    stream.write_all(beginning.as_bytes())?;
+    loop {
+        stream.write_all(&[b'x'; 1 << 14])?;
+    }
+}
+
+#[test]
+fn whoever_has_no_token_stops_nothing_and_fills_no_memory() {
+    let server = running();
+    let end = Arc::new(AtomicBool::new(false));
+    let before = resident_kib();
+    let idle: Vec<TcpStream> = (0..512).filter_map(|_| connect(server.port).ok()).collect();
+    let actors: Vec<JoinHandle<()>> = [
+        |port: u16| {
+            let mut stream = connect(port)?;
+            write!(stream, "GET /x HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n")?;
+            stream.read_to_end(&mut Vec::new()).map(drop)
+        },
+        // many requests at once whose answers are not read
+        |port| {
+            let mut stream = connect(port)?;
+            stream.write_all(
+                "GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
+                    .repeat(20_000)
+                    .as_bytes(),
+            )
+        },
+        |port| endless(port, "GET / HTTP/1.1\r\nX: "),
+        |port| {
+            endless(
+                port,
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n",
+            )
+        },
+        |port| {
+            endless(
+                port,
+                "POST / HTTP/1.1\r\nContent-Length: 100000000000\r\n\r\n",
+            )
+        },
+        |port| {
+            endless(
+                port,
+                "POST / HTTP/1.1\r\nContent-Length: 18446744073709551615\r\n\r\n",
+            )
+        },
+        |port| {
+            // a body that does not come
+            connect(port)?.write_all(b"POST / HTTP/1.1\r\nContent-Length: 2000\r\n\r\n")
+        },
+    ]
+    .into_iter()
+    .map(|act| hostile(&server, &end, act))
+    .collect();
+    let begun = Instant::now();
+    let mut slowest = Duration::ZERO;
+    while begun.elapsed() < Duration::from_secs(4) {
+        let asked = Instant::now();
+        assert!(server.get("/").starts_with("HTTP/1.1 200"));
+        slowest = slowest.max(asked.elapsed());
+    }
+    end.store(true, Ordering::Relaxed);
+    for actor in actors {
+        actor.join().expect("it ends");
+    }
+    drop(idle);
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    let grown = resident_kib().saturating_sub(before);
+    assert!(grown < 64 << 10, "{grown} KiB more");
+}
+
+fn resident_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("a file");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
+        .expect("a number")
+}
+
+#[test]
+fn a_reader_that_rests_in_an_answer_holds_nobody_up_and_a_change_is_seen() {
+    let server = running();
+    let report = server.dir.path().join("report.html");
+    fs::write(&report, vec![b'x'; 64 << 20]).expect("a report");
+    let resting: Vec<TcpStream> = (0..8)
+        .map(|_| {
+            let mut stream = connect(server.port).expect("a connection");
+            write!(
+                stream,
+                "GET {}/report HTTP/1.1\r\nHost: 127.0.0.1:{1}\r\nCookie: cvc-{1}={2}\r\n\r\n",
+                server.place, server.port, server.token
+            )
+            .expect("a request");
+            stream
+        })
+        .collect();
+    assert!(server.get("/").contains("1 run succeeded"));
+    let journal = server.dir.path().join("journal.jsonl");
+    let mut file = fs::OpenOptions::new()
+        .append(true)
+        .open(journal)
+        .expect("a journal");
+    writeln!(
+        file,
+        r#"{{"seq":8,"at":"2026-01-01T00:00:08Z","event":"run-finished","run":"run30003","attempt":1,"outcome":{{"result":"succeeded"}}}}"#
+    )
+    .expect("a line");
+    fs::create_dir_all(server.dir.path().join("runs/run30003")).expect("a directory");
+    assert!(server.get("/").contains("2 runs succeeded"));
+    drop(resting);
 }

@@ -53,17 +53,16 @@ const OF_AGAINST: [&str; 12] = [
 ];
 
 /// Returns the names and contents of the files, one for each table.
-pub(super) fn files(report: &Report) -> Vec<(String, String)> {
+pub(super) fn files(report: &Report) -> impl Iterator<Item = (String, String)> {
     let shown = report.tables().filter(|t| !t.page_only);
     shown
         .chain(&report.data_tables)
-        .map(|t| (format!("{}.csv", t.id), table(t)))
-        .collect()
+        .map(|t| (format!("csv/{}.csv", t.id), table(t)))
 }
 
 /// Returns the name of the file with all records, if the report has one.
 pub(super) fn records_file(report: &Report) -> Option<&'static str> {
-    (report.kind == ReportKind::Campaign).then_some("records.csv")
+    (report.kind == ReportKind::Campaign).then_some("csv/records.csv")
 }
 
 fn table(table: &Table) -> String {

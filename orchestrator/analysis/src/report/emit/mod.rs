@@ -9,8 +9,9 @@ mod markdown;
 use super::model::Report;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::campaign::Format;
-use cvc_core::store::{StoreError, write_whole, write_whole_by};
+use cvc_core::store::{StoreError, write_output, write_output_by};
 use cvc_index::error::AnalysisError;
+use std::iter;
 
 /// Writes a report in each of the formats into a directory, which is created if it does not exist. Returns the files, the main one of each
 /// format first.
@@ -21,35 +22,38 @@ pub fn write_all(
 ) -> Result<Vec<Utf8PathBuf>, AnalysisError> {
     let mut written = Vec::new();
     for format in formats {
-        let files = match format {
-            Format::Html => vec![("report.html".to_owned(), html::page(report)?)],
-            Format::Csv => csv::files(report)
-                .into_iter()
-                .map(|(name, text)| (format!("csv/{name}"), text))
-                .collect(),
-            Format::Json => vec![("report.json".to_owned(), json::text(report)?)],
-            Format::Markdown => vec![("report.md".to_owned(), markdown::text(report))],
-            Format::Latex => latex::files(report),
+        // one after another: all of them may be more than memory holds
+        let files: &mut dyn Iterator<Item = (String, String)> = match format {
+            Format::Html => &mut iter::once(("report.html".to_owned(), html::page(report)?)),
+            Format::Csv => &mut csv::files(report),
+            Format::Json => {
+                let path = place(dir, "report.json")?;
+                write_output_by(&path, |out| json::write(report, &path, out))?;
+                written.push(path);
+                continue;
+            }
+            Format::Markdown => &mut iter::once(("report.md".to_owned(), markdown::text(report))),
+            Format::Latex => &mut latex::files(report).into_iter(),
         };
         for (name, text) in files {
-            let path = dir.join(name);
-            make_parent(&path)?;
-            write_whole(&path, text.as_bytes())?;
+            let path = place(dir, &name)?;
+            write_output(&path, text.as_bytes())?;
             written.push(path);
         }
         if let (Format::Csv, Some(name)) = (format, csv::records_file(report)) {
-            let path = dir.join("csv").join(name);
-            make_parent(&path)?;
-            write_whole_by(&path, |out| csv::write_records(report, &path, out))?;
+            let path = place(dir, name)?;
+            write_output_by(&path, |out| csv::write_records(report, &path, out))?;
             written.push(path);
         }
     }
     Ok(written)
 }
 
-fn make_parent(path: &Utf8Path) -> Result<(), StoreError> {
-    match path.parent() {
-        Some(parent) => std::fs::create_dir_all(parent).map_err(StoreError::io("create", parent)),
-        None => Ok(()),
+/// The path of a file of the report, whose directory is there.
+fn place(dir: &Utf8Path, name: &str) -> Result<Utf8PathBuf, StoreError> {
+    let path = dir.join(name);
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(StoreError::io("create", parent))?;
     }
+    Ok(path)
 }

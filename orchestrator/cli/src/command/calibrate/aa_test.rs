@@ -1,5 +1,6 @@
 //! `cvc calibrate CAMPAIGN`: the A/A test.
 
+use crate::command::records::warn_of_index;
 use crate::{
     exit_status::ExitStatus,
     failure::Failure,
@@ -16,7 +17,9 @@ const LISTED: usize = 20;
 
 pub(super) fn test(dir: &CampaignDir, as_json: bool) -> Result<ExitStatus, Failure> {
     // only reads: the campaign may be running
-    let result = aa_test(&Index::apart(dir.root())?)?;
+    let index = Index::apart(dir.root())?;
+    warn_of_index(dir.root(), &index)?;
+    let result = aa_test(&index)?;
     let mut out = output::shown_as(as_json);
     if as_json {
         writeln!(

@@ -3,7 +3,7 @@
 mod aa_test;
 
 use crate::{args::CalibrateArgs, exit_status::ExitStatus, failure::Failure, output, text::table};
-use cvc_core::store::write_whole;
+use cvc_core::store::write_output;
 use cvc_prediction::calibration::{
     Calibrated, Coverage, calibrate as measure, carried, page, picture,
 };
@@ -44,12 +44,12 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
     bar.finish_and_clear();
     let result = result?;
     if let Some(file) = &args.write_table {
-        write_whole(file, result.table.to_csv().as_bytes())?;
+        write_output(file, result.table.to_csv().as_bytes())?;
     }
     if let Some(directory) = &args.page {
         std::fs::create_dir_all(directory.join("img"))?;
-        write_whole(&directory.join("calibration.md"), page(&result).as_bytes())?;
-        write_whole(
+        write_output(&directory.join("calibration.md"), page(&result).as_bytes())?;
+        write_output(
             &directory.join("img/calibration.svg"),
             picture(&result).as_bytes(),
         )?;

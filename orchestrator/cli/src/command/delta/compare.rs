@@ -14,7 +14,7 @@ use crate::{
 };
 use cvc_core::units::{counted, duration, size};
 use cvc_delta::{Addressing, Codec, Matrix, Method, Series, SeriesOptions, TimeSource};
-use cvc_os::atomic_file::{self, Durability};
+use cvc_os::{atomic_file::Durability, output_file};
 use serde::Serialize;
 use std::{
     fmt::Write as _,
@@ -134,7 +134,7 @@ pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
             output::shown().write_all(text.as_bytes())?;
             return Ok(ExitStatus::Done);
         }
-        atomic_file::write(path, text.as_bytes(), Durability::Visible).map_err(|error| {
+        output_file::write(path, text.as_bytes(), Durability::Visible).map_err(|error| {
             Failure::Other {
                 status: ExitStatus::Store,
                 message: format!("cannot write {}: {error}", path.display()),

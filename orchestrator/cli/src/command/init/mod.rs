@@ -22,7 +22,7 @@ use cvc_core::app::{self, LoadedApp};
 use cvc_core::campaign::{self, Spec};
 use cvc_core::plan::{self, Plan};
 use cvc_core::source::{SourceErrors, suggestion};
-use cvc_core::store::{StoreError, write_whole};
+use cvc_core::store::{StoreError, write_output};
 use cvc_core::units::counted;
 use cvc_engine::attempt::Readiness;
 use cvc_session::ask_sites;
@@ -73,14 +73,14 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
         // relative paths in it are from where it really is
         let real = apps.directory.canonicalize_utf8().ok();
         let text = text::write_descriptor(own, real.as_deref());
-        write_whole(&path, text.as_bytes())?;
+        write_output(&path, text.as_bytes())?;
         let about = match &own.told.success {
             Some(found) if found.verifies => format!("a run succeeds by the line `{}`", found.line),
             Some(_) | None => "look at its success pattern before you trust a run".to_owned(),
         };
         tell(paragraph("", &format!("wrote {path}: {about}")));
     }
-    write_whole(&args.file, text.as_bytes())?;
+    write_output(&args.file, text.as_bytes())?;
     tell(format_args!(
         "wrote {}: {}, {}",
         args.file,
@@ -93,7 +93,8 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
 }
 
 fn refuse_existing(path: &Utf8Path, force: bool) -> Result<(), Failure> {
-    if force || !path.exists() {
+    // a device or a pipe is written to, and stays
+    if force || !(path.is_file() || path.is_dir()) {
         Ok(())
     } else {
         Err(wrong(

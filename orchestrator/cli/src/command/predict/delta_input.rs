@@ -1,5 +1,6 @@
 //! What `cvc predict --delta` is told of: a table of pairs, directories of checkpoints, or a campaign that took series.
 
+use crate::command::records::warn_of_index;
 use crate::{
     args::{CodecName, PredictArgs},
     exit_status::ExitStatus,
@@ -334,6 +335,7 @@ fn pack(
 fn of_campaign(args: &PredictArgs, campaign: &Utf8Path) -> Result<Vec<Input>, Failure> {
     let dir = campaign_dir(campaign, None, &args.place.campaigns)?;
     let index = rebuild_index(dir.root())?;
+    warn_of_index(dir.root(), &index)?;
     let mut series = series_of(&index)?;
     let known: Vec<String> = series.iter().map(|s| s.point.clone()).collect();
     if let Some(point) = &args.stored.point {

@@ -7,6 +7,7 @@ mod show;
 
 use self::output::{FurtherRuns, PredictOutput};
 use super::progress::Progress;
+use crate::command::records::warn_of_index;
 use crate::{args::PredictArgs, exit_status::ExitStatus, failure::Failure};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_model::split;
@@ -172,9 +173,11 @@ fn observed(
         return Ok((one(from), merged, notes));
     }
     let dir = campaign_dir(from, None, &args.place.campaigns)?;
+    let index = rebuild_index(dir.root())?;
+    warn_of_index(dir.root(), &index)?;
     Ok((
         one(dir.root()),
-        from_index(&rebuild_index(dir.root())?, dir.root().as_str())?,
+        from_index(&index, dir.root().as_str())?,
         Vec::new(),
     ))
 }

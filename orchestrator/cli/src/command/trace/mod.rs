@@ -12,7 +12,10 @@ use crate::{
     output::{self, tell},
     text::{shown, table},
 };
-use cvc_os::atomic_file::{self, Durability, write_by};
+use cvc_os::{
+    atomic_file::Durability,
+    output_file::{self, write_by},
+};
 use cvc_trace::{RecordSums, Sink, TraceOrigin, profile::Profiler};
 use cvc_trace_show::{
     All, CsvEvents, CsvRecords, Perfetto, PlotSink, Records, TraceDocument, ZoneSink, compare, page,
@@ -155,7 +158,7 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
             message: e.to_string(),
             hint: None,
         })?;
-        atomic_file::write(path.as_ref(), page.as_bytes(), Durability::Visible)
+        output_file::write(path.as_ref(), page.as_bytes(), Durability::Visible)
             .map_err(|e| read::cannot_write(path.as_str(), &e))?;
     }
     for path in [&args.csv, &args.perfetto, &args.html]
