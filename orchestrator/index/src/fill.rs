@@ -59,11 +59,11 @@ pub(super) fn fill(
             )
         });
         if let (true, Some(app)) = (finished, apps.get(&run.point)) {
-            figures(
-                &t,
-                app,
-                &load::figures(&campaign.join("runs").join(run.id.as_str()).join("run.json")),
-            )?;
+            let dir = campaign.join("runs").join(run.id.as_str());
+            match load::figures(&dir.join("run.json")) {
+                Ok(declared) => figures(&t, app, &declared)?,
+                Err(why) => damaged(&t, run, "run.json", &why)?,
+            }
         }
     }
     t.execute_batch(include_str!("indexes.sql"))?;
@@ -324,12 +324,17 @@ fn insert_facts(
                 insert.execute((run.id.as_str(), key, value))?;
             }
         }
-        Some(Err(why)) => {
-            insert.execute((run.id.as_str(), "facts.json", format!("damaged: {why}")))?;
-        }
+        Some(Err(why)) => damaged(t, run, "facts.json", &why)?,
         Some(Ok(None)) | None => {}
     }
     Ok(())
+}
+
+/// Says in the place of facts why a file of a run has none.
+fn damaged(t: &Transaction<'_>, run: &PlannedRun, file: &str, why: &str) -> rusqlite::Result<()> {
+    t.prepare_cached("INSERT OR REPLACE INTO facts VALUES (?,?,?)")?
+        .execute((run.id.as_str(), file, format!("damaged: {why}")))
+        .map(drop)
 }
 
 /// The descriptor may have changed between runs: the last run's counts.

@@ -38,7 +38,7 @@ use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::plan::Plan;
 use cvc_core::point::{Excluded, ExcludedBy};
-use cvc_core::store::{StoreError, own_prefix, remove_abandoned};
+use cvc_core::store::{StoreError, own_prefix, regular, remove_abandoned};
 use cvc_journal::CampaignState;
 use row::FromRow;
 use rusqlite::{Connection, OpenFlags, Params};
@@ -204,6 +204,11 @@ fn fill_with(
     complete: impl FnOnce(Index, &Plan) -> Result<(), AnalysisError>,
 ) -> Result<(), AnalysisError> {
     let plan: Plan = load::json(&campaign.join("plan.json"))?;
+    let file_of_campaign = campaign.join("campaign.toml");
+    if regular::is_other(file_of_campaign.as_std_path()) {
+        regular::open(file_of_campaign.as_std_path())
+            .map_err(StoreError::io("read", &file_of_campaign))?;
+    }
     let journal = campaign.join("journal.jsonl");
     // Without a journal it is a campaign that was planned and never run.
     let state = if journal.exists() {

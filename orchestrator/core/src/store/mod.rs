@@ -11,6 +11,7 @@ mod manifest;
 mod outcome_file;
 mod temporary;
 
+pub use cvc_os::{beneath::Beneath, regular};
 pub use error::StoreError;
 
 pub use aside::free_name;
