@@ -2,8 +2,8 @@
 
 use crate::{ids::hex_prefix, paths, store::StoreError};
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_os::tree::exchange;
 use include_dir::Dir;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::path::PathBuf;
 
 /// Number of hexadecimal digits of the digest in a directory's name.
@@ -46,17 +46,7 @@ fn is_whole(files: &Dir<'_>, directory: &Utf8Path) -> bool {
 /// Puts a new directory in the place of a damaged one, or of none. Whoever looks meanwhile finds one or the other: processes of several
 /// sites may share a cache.
 pub fn replace_directory(new: &Utf8Path, place: &Utf8Path) {
-    let exchanged = || {
-        // `nix` has it for the GNU C library alone
-        renameat_with(
-            CWD,
-            new.as_std_path(),
-            CWD,
-            place.as_std_path(),
-            RenameFlags::EXCHANGE,
-        )
-        .is_ok()
-    };
+    let exchanged = || exchange(new.as_std_path(), place.as_std_path()).is_ok();
     if std::fs::rename(new, place).is_err() && !exchanged() {
         // NFS cannot exchange
         let damaged = Utf8PathBuf::from(format!("{place}.damaged-{}", std::process::id()));

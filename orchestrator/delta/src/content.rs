@@ -135,7 +135,12 @@ impl Content {
         let path = &file.path;
         let is_named_image = file.name.ends_with(".dmtcp");
         // it was listed as a file; a pipe that took its place is not waited for
-        let opened = regular::open_named(path).map_err(DeltaError::io(path, "open"))?;
+        let opened = regular::open_named(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound if file.version.is_some() => {
+                DeltaError::new(path, DeltaErrorKind::Changed)
+            }
+            _ => DeltaError::io(path, "open")(error),
+        })?;
         let found = opened.metadata().map_err(DeltaError::io(path, "read"))?;
         file.require_unchanged(&found)?;
         // blocks of a gzip stream never come back, by whatever they are known

@@ -1,7 +1,7 @@
 //! Temporary files in a campaign's directory. Who is killed or loses its power while it writes one leaves it there, for the next to remove.
 
 use super::error::StoreError;
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_os::host_name;
 use cvc_os::proc::ProcessId;
 use std::{fs, io};
@@ -29,20 +29,30 @@ fn host_prefix(name: &str) -> String {
     format!(".{name}-{host}-")
 }
 
-/// Removes those that processes of this machine made for `name` which are gone. What cannot be removed stays: it is in nobody's way.
-pub fn remove_abandoned(directory: &Utf8Path, name: &str) {
+/// Those that processes of this machine made for `name` which are gone.
+pub fn abandoned(directory: &Utf8Path, name: &str) -> Vec<Utf8PathBuf> {
     let prefix = host_prefix(name);
-    for entry in directory.read_dir_utf8().into_iter().flatten().flatten() {
-        let maker = entry.file_name().strip_prefix(&prefix).and_then(|rest| {
+    let is_abandoned = |name: &str| {
+        let maker = name.strip_prefix(&prefix).and_then(|rest| {
             let mut parts = rest.split('-');
             Some(ProcessId {
                 pid: parts.next()?.parse().ok()?,
                 start_ticks: parts.next()?.parse().ok()?,
             })
         });
-        if maker.is_some_and(|maker| !maker.is_alive()) {
-            let _ = fs::remove_file(entry.path());
-        }
+        maker.is_some_and(|maker| !maker.is_alive())
+    };
+    let entries = directory.read_dir_utf8().into_iter().flatten().flatten();
+    entries
+        .filter(|entry| is_abandoned(entry.file_name()))
+        .map(|entry| entry.into_path())
+        .collect()
+}
+
+/// Removes these, if they are files. What cannot be removed stays: it is in nobody's way.
+pub fn remove_abandoned(directory: &Utf8Path, name: &str) {
+    for path in abandoned(directory, name) {
+        let _ = fs::remove_file(path);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     target::{Exported, hex, json, make},
 };
 use camino::Utf8Path;
-use cvc_core::store::{CampaignDir, StoreError, write_whole};
+use cvc_core::store::{CampaignDir, StoreError, regular, write_whole};
 use cvc_index::{Index, IndexedRun, factors::texts};
 use entity::{fragment, to};
 use serde_json::{Value, json};
@@ -178,7 +178,7 @@ impl Crate {
             ("facts.json", "versions and environment of run RUN"),
         ] {
             let from = campaign.root().join(place).join(name);
-            if !from.is_file() {
+            if fs::symlink_metadata(&from).is_err() {
                 continue;
             }
             fs::create_dir_all(&below).map_err(StoreError::io("create", &below))?;
@@ -298,7 +298,7 @@ impl Crate {
         id: &str,
         what: &str,
     ) -> Result<bool, ExportError> {
-        let mut read = match File::open(from) {
+        let mut read = match regular::open(from.as_std_path()) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(StoreError::io("read", from)(error).into()),
