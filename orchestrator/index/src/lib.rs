@@ -47,6 +47,9 @@ use std::{fs, io, path::Path};
 /// File name of the index in a campaign's directory.
 pub const FILE: &str = "index.sqlite";
 
+/// What the names of temporary indexes begin with.
+const APART: &str = "cvc-index";
+
 /// An index that is open for reading.
 #[derive(Debug)]
 pub struct Index {
@@ -106,10 +109,16 @@ impl Index {
         complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>,
     ) -> Result<Self, AnalysisError> {
         let anywhere = Utf8PathBuf::from(std::env::temp_dir().to_string_lossy().into_owned());
-        let temporary = tempfile::Builder::new()
-            .prefix("cvc-index-")
-            .suffix(".sqlite")
-            .tempfile()
+        // of commands that were killed
+        remove_abandoned(&anywhere, APART);
+        let temporary = own_prefix(APART)
+            .and_then(|prefix| {
+                let mut builder = tempfile::Builder::new();
+                builder
+                    .prefix(&prefix)
+                    .suffix(".sqlite")
+                    .tempfile_in(&anywhere)
+            })
             .map_err(StoreError::io("create a file in", &anywhere))?
             .into_temp_path();
         fill_with(campaign, &temporary, complete)?;

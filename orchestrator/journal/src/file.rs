@@ -13,7 +13,7 @@ use cvc_core::store::{
 };
 use cvc_os::{disk, regular};
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io::{BufRead, BufReader, ErrorKind},
     os::unix::fs::{FileExt, MetadataExt},
 };

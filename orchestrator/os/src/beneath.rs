@@ -2,7 +2,7 @@
 
 use crate::regular::{explain, require};
 use rustix::{
-    fs::{self, Mode, OFlags, ResolveFlags},
+    fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags},
     io::Errno,
 };
 use std::{
@@ -137,11 +137,18 @@ impl Beneath {
                     }
                     fs::openat(&dir, part, WAY, Mode::empty())?
                 }
+                // what the system calls no directory may be a link to one
+                Err(Errno::NOTDIR) if is_link(&dir, part) => return Err(Errno::LOOP),
                 other => other?,
             };
         }
         Ok(dir)
     }
+}
+
+fn is_link(dir: &OwnedFd, name: &OsStr) -> bool {
+    let found = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink)
 }
 
 fn plain(name: &Path) -> io::Result<&Path> {
