@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
+    fs,
+    io::{self, Read, Write},
 };
 
 /// Lists what an export wrote, in its directory.
@@ -178,11 +179,9 @@ fn check_content(dir: &Utf8Path, name: &Utf8Path, replace: bool) -> Result<(), E
 
 /// The SHA-256 of a file.
 fn digest(path: &Utf8Path) -> Result<String, ExportError> {
-    let mut sum = Sha256::new();
-    let copied =
-        regular::open(path.as_std_path()).and_then(|mut file| io::copy(&mut file, &mut sum));
-    copied.map_err(StoreError::io("read", path))?;
-    Ok(hex(&sum.finalize()))
+    let summed = regular::open(path.as_std_path())
+        .and_then(|mut file| copy_summed(&mut file, &mut io::sink()));
+    Ok(summed.map_err(StoreError::io("read", path))?.1)
 }
 
 /// All that is below a directory and no directory itself, relative to it.
@@ -203,6 +202,24 @@ pub(crate) fn files(dir: &Utf8Path) -> Result<BTreeSet<String>, ExportError> {
         }
     }
     Ok(found)
+}
+
+/// Copies, and returns the number of bytes with their SHA-256.
+pub(crate) fn copy_summed(from: &mut impl Read, to: &mut impl Write) -> io::Result<(u64, String)> {
+    let (mut bytes, mut sum) = (0, Sha256::new());
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let read = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        to.write_all(&buffer[..read])?;
+        sum.update(&buffer[..read]);
+        bytes += read as u64;
+    }
+    Ok((bytes, hex(&sum.finalize())))
 }
 
 /// A value as a JSON file.
