@@ -156,7 +156,9 @@ fn of_delta(kind: &DeltaErrorKind) -> ExitStatus {
         DeltaErrorKind::Io { verb, .. } if matches!(*verb, "open" | "read" | "list") => {
             ExitStatus::Unreadable
         }
-        DeltaErrorKind::Io { .. } | DeltaErrorKind::Busy => ExitStatus::Store,
+        DeltaErrorKind::Io { .. } | DeltaErrorKind::Busy | DeltaErrorKind::UnknownStates(_) => {
+            ExitStatus::Store
+        }
         DeltaErrorKind::Empty
         | DeltaErrorKind::BlockSize(_)
         | DeltaErrorKind::Threshold(_)

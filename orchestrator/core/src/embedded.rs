@@ -3,9 +3,10 @@
 use crate::{
     ids::hex_prefix,
     paths,
-    store::{StoreError, exchange},
+    store::StoreError,
 };
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_os::tree::exchange;
 use include_dir::Dir;
 use std::path::PathBuf;
 
@@ -49,7 +50,8 @@ fn is_whole(files: &Dir<'_>, directory: &Utf8Path) -> bool {
 /// Puts a new directory in the place of a damaged one, or of none. Whoever looks meanwhile finds one or the other: processes of several
 /// sites may share a cache.
 pub fn replace_directory(new: &Utf8Path, place: &Utf8Path) {
-    if std::fs::rename(new, place).is_err() && exchange(new, place).is_err() {
+    let exchanged = || exchange(new.as_std_path(), place.as_std_path()).is_ok();
+    if std::fs::rename(new, place).is_err() && !exchanged() {
         // NFS cannot exchange
         let damaged = Utf8PathBuf::from(format!("{place}.damaged-{}", std::process::id()));
         let was_there = std::fs::rename(place, &damaged).is_ok();

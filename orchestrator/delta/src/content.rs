@@ -6,6 +6,7 @@ use crate::{
     source::SourceFile,
 };
 use cvc_image::{Header, Image, ReadOptions, read_image_with};
+use cvc_os::regular;
 use rayon::prelude::*;
 use std::{
     fs::File,
@@ -133,7 +134,15 @@ impl Content {
     pub fn open(file: &SourceFile, addressing: Addressing) -> Result<Self, DeltaError> {
         let path = &file.path;
         let is_named_image = file.name.ends_with(".dmtcp");
-        let opened = File::open(path).map_err(DeltaError::io(path, "open"))?;
+        // it was listed as a file; a pipe that took its place is not waited for
+        let opened = regular::open_named(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound if file.version.is_some() => {
+                DeltaError::new(path, DeltaErrorKind::Changed)
+            }
+            _ => DeltaError::io(path, "open")(error),
+        })?;
+        let found = opened.metadata().map_err(DeltaError::io(path, "read"))?;
+        file.require_unchanged(&found)?;
         // blocks of a gzip stream never come back, by whatever they are known
         let is_read = is_named_image
             && (addressing == Addressing::Address

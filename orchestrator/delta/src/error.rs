@@ -103,6 +103,11 @@ pub enum DeltaErrorKind {
     /// A file of hashes belongs to another state than its name says.
     #[error("the hashes of another state")]
     OtherHashes,
+    /// The manifest is older than states that are there.
+    #[error(
+        "manifest.json does not know {0}: it is older than these states, or they are of another series"
+    )]
+    UnknownStates(String),
     /// A base with another content than the delta was made against.
     #[error(
         "not the base of {of}: that was made against a state with the digest {expected}, and this one has {found}"
@@ -176,6 +181,17 @@ impl DeltaError {
         )
     }
 
+    /// Whether the disk is full, or the user's part of it.
+    pub(crate) fn is_full_disk(&self) -> bool {
+        let DeltaErrorKind::Io { error, .. } = &self.kind else {
+            return false;
+        };
+        matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
+    }
+
     pub(crate) fn damaged(path: &Path, part: impl Into<String>) -> Self {
         Self::new(path, DeltaErrorKind::Damaged { part: part.into() })
     }
@@ -207,6 +223,9 @@ impl DeltaError {
             }
             DeltaErrorKind::MissingHashes | DeltaErrorKind::OtherHashes => {
                 "`cvc delta verify` makes the hashes again from what is stored"
+            }
+            DeltaErrorKind::UnknownStates(_) => {
+                "bring the latest manifest.json back, or move these files elsewhere: nothing is added or removed until then"
             }
             DeltaErrorKind::NoFile { .. } => {
                 "`cvc delta show` with the file of the state lists its files"

@@ -41,5 +41,5 @@ pub use restore::Chain;
 pub use same::require_same;
 pub use series::{KeptHashes, Series, SeriesOptions, StateRecord, Verified};
 pub use signature::{ImageSignature, Signature, changed_bytes, sign};
-pub use source::{Source, SourceFile};
+pub use source::{FileVersion, Source, SourceFile};
 pub use taken::TimeSource;

@@ -99,6 +99,7 @@ pub fn make(
             frame_bytes: read.frame_bytes,
         });
     }
+    source.require_unchanged()?;
     let summary = Summary {
         state,
         base: against.map(|a| a.reference),

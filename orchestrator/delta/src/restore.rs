@@ -11,15 +11,16 @@ use crate::{
     link::{Link, Part, Place, parts_of},
     new_dir::NewDir,
     signature::{self, ImageSignature, Signature},
-    source::Source,
+    source::{STORED_MODE, Source},
     whole,
 };
+use cvc_os::beneath::Beneath;
 use rayon::prelude::*;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fs,
     ops::Range,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 /// Bytes of unpacked packets that are kept for what may refer to them next. Where the packets of a chain are longer (all blocks as one stream),
@@ -376,22 +377,11 @@ impl Chain {
             return Err(DeltaError::new(to, DeltaErrorKind::Exists));
         }
         let new = NewDir::beside(to).map_err(DeltaError::io(to, "write"))?;
-        let told =
-            |path: &Path| -> PathBuf { to.join(path.strip_prefix(new.path()).unwrap_or(path)) };
-        let mut paths = Vec::new();
-        for entry in &self.summary().images {
-            let path = inside(new.path(), &entry.name).ok_or_else(|| self.strange(&entry.name))?;
-            let place = told(&path);
-            paths.push((path, place));
-        }
-        whole::write(&self.files, &paths, progress)?;
-        for (name, target) in self.summary().links.clone() {
-            let path = inside(new.path(), &name).ok_or_else(|| self.strange(&name))?;
-            if let Some(dir) = path.parent() {
-                fs::create_dir_all(dir).map_err(DeltaError::io(&told(&path), "write"))?;
-            }
-            std::os::unix::fs::symlink(target, &path)
-                .map_err(DeltaError::io(&told(&path), "write"))?;
+        let root = Beneath::at(new.path()).map_err(DeltaError::io(to, "write"))?;
+        whole::write(&self.files, &root, to, progress)?;
+        for (name, target) in &self.summary().links {
+            root.symlink(Path::new(target), Path::new(name))
+                .map_err(DeltaError::io(&to.join(name), "write"))?;
         }
         // it stays its owner's alone, as the directory that it was made in
         new.rename().map_err(DeltaError::io(to, "write"))
@@ -452,7 +442,7 @@ impl Chain {
             let file = source
                 .files
                 .iter()
-                .find(|f| f.name == name && f.mode == mode)
+                .find(|f| f.name == name && f.mode == mode & STORED_MODE)
                 .ok_or_else(differs)?;
             let mut content = Content::open(file, self.summary().addressing)?.sequential();
             let hashes = self.content(n, &mut |bytes| {
@@ -484,10 +474,6 @@ impl Chain {
             hashes,
         )
     }
-
-    fn strange(&self, name: &str) -> DeltaError {
-        DeltaError::damaged(self.files[0].file.path(), format!("the name {name:?}"))
-    }
 }
 
 /// Bytes of packets that are kept at a time, at most.
@@ -498,15 +484,6 @@ fn packets_at_most(files: &[Link]) -> u64 {
     });
     let all = longest.fold(0, |sum: u64, bytes| sum.saturating_add(bytes));
     KEPT.max(all)
-}
-
-/// The path of a name below a directory; none if it leads out of it.
-fn inside(dir: &Path, name: &str) -> Option<PathBuf> {
-    let path = Path::new(name);
-    let is_plain = path
-        .components()
-        .all(|c| matches!(c, std::path::Component::Normal(_)));
-    (is_plain && !name.is_empty()).then(|| dir.join(path))
 }
 
 impl Packets {

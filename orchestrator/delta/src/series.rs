@@ -19,10 +19,12 @@ use crate::{
     signature::{Signature, changed_bytes, sign_all},
     source::Source,
 };
+use cvc_os::regular;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     fs::{self, File, TryLockError},
+    io,
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -164,11 +166,8 @@ struct Lock(#[expect(dead_code, reason = "the lock ends with it")] File);
 fn lock(dir: &Path) -> Result<Lock, DeltaError> {
     let path = dir.join(LOCK);
     // NFS locks only what is open for writing
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
+    let mut options = File::options();
+    let file = regular::open_with(options.create(true).truncate(false).write(true), &path)
         .map_err(DeltaError::io(&path, "open"))?;
     match file.try_lock() {
         Ok(()) => Ok(Lock(file)),
@@ -176,6 +175,13 @@ fn lock(dir: &Path) -> Result<Lock, DeltaError> {
         // two who write at once would overwrite each other's states
         Err(TryLockError::Error(error)) => Err(DeltaError::io(&path, "lock")(error)),
     }
+}
+
+/// Names of files, for messages.
+fn names(files: &[PathBuf]) -> String {
+    let names = files.iter().filter_map(|file| file.file_name());
+    let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+    names.join(", ")
 }
 
 impl Series {
@@ -197,7 +203,11 @@ impl Series {
             Ok(())
         };
         // nothing is made in a directory of somebody else, and no series that another one makes now is overwritten
-        require_empty()?;
+        require_empty().or_else(|error| match fs::symlink_metadata(dir.join(LOCK)) {
+            // another one that has begun is asked
+            Ok(_) => Ok(()),
+            Err(_) => Err(error),
+        })?;
         let _lock = lock(dir)?;
         require_empty()?;
         let series = Self {
@@ -220,8 +230,8 @@ impl Series {
     /// Where there is none, or its manifest is damaged or newer.
     pub fn open(dir: &Path) -> Result<Self, DeltaError> {
         let path = dir.join(MANIFEST);
-        let text = fs::read(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => {
+        let text = regular::read(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
                 DeltaError::new(dir, DeltaErrorKind::NotOurs("it has no manifest.json"))
             }
             _ => DeltaError::io(&path, "read")(error),
@@ -285,7 +295,7 @@ impl Series {
     /// Whether a directory holds a series.
     #[must_use]
     pub fn is_there(dir: &Path) -> bool {
-        dir.join(MANIFEST).is_file()
+        fs::symlink_metadata(dir.join(MANIFEST)).is_ok()
     }
 
     /// How it stores states.
@@ -343,26 +353,74 @@ impl Series {
         std::mem::take(&mut self.made_again)
     }
 
-    /// Removes what a program that was killed left: files that are half-written, and states and hashes that the manifest does not know. Nobody else
-    /// writes: the series is locked.
-    fn sweep(&self) -> Result<(), DeltaError> {
-        let number = |name: &str| {
-            let (number, kind) = name.split_once('.')?;
-            matches!(kind, "state" | "sign").then(|| number.parse::<u32>().ok())?
-        };
+    /// Numbers of the files of this kind that the manifest does not know.
+    fn unknown(&self, kind: &str) -> Result<BTreeSet<u32>, DeltaError> {
         let entries = fs::read_dir(&self.dir).map_err(DeltaError::io(&self.dir, "list"))?;
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let is_unknown =
-                number(&name).is_some_and(|n| !self.manifest.states.iter().any(|s| s.state == n));
-            if (is_unknown || name.starts_with(wire::NEW))
-                && entry.file_type().is_ok_and(|kind| kind.is_file())
-            {
-                let path = entry.path();
+        let names = entries
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok());
+        let numbers = names.filter_map(|name| {
+            let (number, of) = name.split_once('.')?;
+            (of == kind).then(|| number.parse().ok())?
+        });
+        let is_known = |n: &u32| self.manifest.states.iter().any(|s| s.state == *n);
+        Ok(numbers.filter(|n| !is_known(n)).collect())
+    }
+
+    /// Files of states that the manifest does not know and that nobody is known to have removed: it may be an older one than they are.
+    ///
+    /// # Errors
+    /// Where the directory cannot be listed.
+    pub fn unknown_states(&self) -> Result<Vec<PathBuf>, DeltaError> {
+        let last = self.manifest.states.last().map_or(0, |s| s.state);
+        let unknown = self.unknown("state")?;
+        // those before the last one were pruned; one behind it was begun, or is none
+        let is_left = |n: u32| {
+            let path = self.state_file(n);
+            let was_begun = self.begun(n).exists() || StateFile::read_summary(&path).is_err();
+            n < last || (n == last + 1 && unknown.last() == Some(&n) && was_begun)
+        };
+        let others = unknown.iter().filter(|n| !is_left(**n));
+        Ok(others.map(|n| self.state_file(*n)).collect())
+    }
+
+    /// Removes what a program that was killed left: files that are half-written, a state that it had begun, states that it was removing, and hashes
+    /// of either. Nobody else writes: the series is locked.
+    fn sweep(&self) -> Result<(), DeltaError> {
+        let others = self.unknown_states()?;
+        if !others.is_empty() {
+            return Err(DeltaError::new(
+                &self.dir,
+                DeltaErrorKind::UnknownStates(names(&others)),
+            ));
+        }
+        let states = self.unknown("state")?.into_iter();
+        let hashes = self.unknown("sign")?.into_iter();
+        let entries = fs::read_dir(&self.dir).map_err(DeltaError::io(&self.dir, "list"))?;
+        let new = entries.flatten().filter(|entry| {
+            let name = entry.file_name();
+            name.to_string_lossy().starts_with(wire::NEW)
+        });
+        let left = states
+            .map(|n| self.state_file(n))
+            .chain(hashes.map(|n| self.signature_file(n)))
+            // what says that a state was begun goes after the state
+            .chain(new.map(|entry| entry.path()));
+        for path in left {
+            if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_dir()) {
                 fs::remove_file(&path).map_err(DeltaError::io(&path, "remove"))?;
             }
         }
         Ok(())
+    }
+
+    /// Says, as long as it is there, that a state is being made, so that its file is not whole or not needed.
+    fn begun(&self, state: u32) -> PathBuf {
+        self.dir.join(format!("{}{state:04}", wire::NEW))
+    }
+
+    fn state_file(&self, state: u32) -> PathBuf {
+        self.dir.join(format!("{state:04}.state"))
     }
 
     /// Adds the next state. `progress` is told bytes that were read.
@@ -468,6 +526,8 @@ impl Series {
             once: options.once,
         };
         let file = format!("{number:04}.state");
+        let begun = self.begun(number);
+        File::create(&begun).map_err(DeltaError::io(&begun, "write"))?;
         // the hashes reach the disk while blocks are compressed
         let (made, kept) = std::thread::scope(|scope| {
             let kept = scope.spawn(|| self.keep_signature(number, &signed.signature));
@@ -500,7 +560,8 @@ impl Series {
         };
         self.manifest.states.push(record.clone());
         self.save().inspect_err(|_| self.forget_state(number))?;
-        // the state is stored, whatever becomes of hashes that nobody needs: the next one removes them
+        // the state is stored, whatever becomes of files that nobody needs: the next one removes them
+        let _ = fs::remove_file(begun);
         let _ = self.forget_signatures();
         Ok(record)
     }
@@ -508,8 +569,9 @@ impl Series {
     /// Removes what was written of a state that the manifest does not get.
     fn forget_state(&self, state: u32) {
         for path in [
-            self.dir.join(format!("{state:04}.state")),
+            self.state_file(state),
             self.signature_file(state),
+            self.begun(state),
         ] {
             // what cannot be removed now is removed by the next one
             let _ = fs::remove_file(path);
@@ -708,7 +770,8 @@ impl Series {
     /// The file of a state, which another one needs.
     fn path_of(&self, link: u32, state: u32) -> Result<PathBuf, DeltaError> {
         let path = self.dir.join(&self.record(link)?.file);
-        if path.exists() {
+        // a link is opened as none
+        if fs::symlink_metadata(&path).is_ok() {
             Ok(path)
         } else {
             Err(DeltaError::new(
@@ -791,16 +854,26 @@ impl Series {
             .into_iter()
             .partition(|s| needed.contains(&s.state));
         self.manifest.states = kept;
-        // first the manifest forgets them: files that nobody knows do no harm
-        self.save()?;
-        for record in &removed {
-            let path = self.dir.join(&record.file);
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(DeltaError::io(&path, "remove")(error));
+        let remove = || {
+            for record in &removed {
+                let path = self.dir.join(&record.file);
+                match fs::remove_file(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(DeltaError::io(&path, "remove")(error));
+                    }
+                    _ => {}
                 }
-                _ => {}
             }
+            Ok(())
+        };
+        // first the manifest forgets them: files before the last state that it does not know do no harm
+        match self.save() {
+            // to make room needs room: what nobody needs can go first
+            Err(error) if error.is_full_disk() => {
+                remove()?;
+                self.save()?;
+            }
+            saved => saved.and_then(|()| remove())?,
         }
         Ok(removed)
     }

@@ -11,8 +11,9 @@ use crate::{
     source::Source,
 };
 use cvc_image::Image;
+use cvc_os::regular;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, io::Read, path::Path};
 
 /// The hashes of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,6 +178,7 @@ pub(crate) fn sign_all(
             ImageSignature::new(&content.layout, block, hashes),
         );
     }
+    source.require_unchanged()?;
     let digest = digest_of_state(
         source
             .files
@@ -213,7 +215,7 @@ pub(crate) fn digest(layout: &Layout, frame: Hash, hashes: &[Hash]) -> String {
 }
 
 /// Digest of a state: of the names, permissions and digests of all its files, and of its links.
-fn digest_of_state<'a>(
+pub(crate) fn digest_of_state<'a>(
     files: impl Iterator<Item = (&'a str, u32, &'a str)>,
     links: &[(String, String)],
 ) -> String {
@@ -320,23 +322,26 @@ impl Signature {
     /// # Errors
     /// Where there is none, or it is damaged.
     pub fn read(path: &Path) -> Result<Self, DeltaError> {
-        let bytes = std::fs::read(path).map_err(DeltaError::io(path, "read"))?;
+        let mut bytes = Vec::new();
+        regular::open(path)
+            .and_then(|mut file| file.read_to_end(&mut bytes))
+            .map_err(DeltaError::io(path, "read"))?;
         let (mut rest, _) = wire::after_magic(path, &bytes, &MAGIC)?;
         let damaged = |what| DeltaError::damaged(path, what);
         let head: Head = serde_json::from_slice(wire::take_section(path, &mut rest, "the head")?)
             .map_err(|_| damaged("the head"))?;
         let most = head.images.iter().map(|image| image.extents);
-        let extents = wire::expand(
+        let mut extents = Vec::new();
+        wire::expand(
             path,
             wire::take_section(path, &mut rest, "the extents")?,
             most.fold(0, u64::saturating_add),
-            24,
+            |e: &[u8; 24]| {
+                extents.push((wire::number(e, 0), wire::number(e, 1), wire::number(e, 2)));
+                Some(())
+            },
         )?;
-        let mut extents = extents.chunks_exact(24).map(|e| {
-            let number =
-                |n: usize| u64::from_le_bytes(e[n * 8..n * 8 + 8].try_into().expect("eight bytes"));
-            (number(0), number(1), number(2))
-        });
+        let mut extents = extents.into_iter();
         let mut hashes = wire::take_section(path, &mut rest, "the hashes")?
             .as_chunks::<16>()
             .0

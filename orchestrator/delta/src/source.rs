@@ -3,11 +3,18 @@
 use crate::error::{DeltaError, DeltaErrorKind};
 use std::{
     ffi::OsStr,
-    fs,
-    os::unix::fs::{FileTypeExt, PermissionsExt},
+    fs::{self, Metadata},
+    os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    time::UNIX_EPOCH,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
+
+/// Permissions that are stored and restored: a state from elsewhere sets no user or group ID.
+pub(crate) const STORED_MODE: u32 = 0o777;
+/// Maximum resolution of the times of files: a file that was changed this recently may be changed again without another time.
+const TICK: Duration = Duration::from_millis(20);
+/// Number of times that a listing waits for that.
+const WAITS: u32 = 5;
 
 /// A checkpoint that lies in a directory, or is one file.
 #[derive(Debug)]
@@ -33,6 +40,54 @@ pub struct SourceFile {
     pub bytes: u64,
     /// Its permissions.
     pub mode: u32,
+    /// What it was when it was listed; `None`: it may change.
+    pub version: Option<FileVersion>,
+}
+
+/// A file as it is at one moment: any change gives it another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileVersion {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileVersion {
+    /// Of a file that was looked at.
+    #[must_use]
+    pub fn of(file: &Metadata) -> Self {
+        Self {
+            device: file.dev(),
+            inode: file.ino(),
+            bytes: file.len(),
+            modified: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+        }
+    }
+
+    /// Whether its time is so young that another change may leave it as it is.
+    fn is_fresh(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let changed = Duration::new(
+            u64::try_from(self.changed.0).unwrap_or(0),
+            u32::try_from(self.changed.1).unwrap_or(0),
+        );
+        now.is_ok_and(|now| now.abs_diff(changed) < TICK)
+    }
+}
+
+impl SourceFile {
+    /// Refuses a file that is no longer as it was listed.
+    pub(crate) fn require_unchanged(&self, found: &Metadata) -> Result<(), DeltaError> {
+        match self.version {
+            Some(version) if version != FileVersion::of(found) => {
+                Err(DeltaError::new(&self.path, DeltaErrorKind::Changed))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Source {
@@ -41,6 +96,28 @@ impl Source {
     /// # Errors
     /// Where something cannot be listed or stored: a temporary file of DMTCP, a pipe, nothing at all.
     pub fn list(path: &Path) -> Result<Self, DeltaError> {
+        let mut source = Self::list_now(path)?;
+        for _ in 0..WAITS {
+            let mut versions = source.files.iter().filter_map(|file| file.version);
+            if !versions.any(|version| version.is_fresh()) {
+                break;
+            }
+            std::thread::sleep(TICK);
+            source = Self::list_now(path)?;
+        }
+        Ok(source)
+    }
+
+    /// Refuses a state of which a file is no longer as it was listed: what was read of it may be of several moments.
+    pub(crate) fn require_unchanged(&self) -> Result<(), DeltaError> {
+        self.files.iter().try_for_each(|file| {
+            let found = fs::metadata(&file.path)
+                .map_err(|_| DeltaError::new(&file.path, DeltaErrorKind::Changed))?;
+            file.require_unchanged(&found)
+        })
+    }
+
+    fn list_now(path: &Path) -> Result<Self, DeltaError> {
         let mut source = Self {
             path: path.to_owned(),
             files: Vec::new(),
@@ -111,7 +188,8 @@ impl Source {
                 name,
                 path: path.to_owned(),
                 bytes: metadata.len(),
-                mode: metadata.permissions().mode() & 0o7777,
+                mode: metadata.permissions().mode() & STORED_MODE,
+                version: Some(FileVersion::of(metadata)),
             });
             return Ok(());
         };

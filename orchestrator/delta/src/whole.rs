@@ -10,7 +10,9 @@ use crate::{
     hash::{Hash, hash_all},
     link::{Link, Part, Place, parts_of},
     signature,
+    source::STORED_MODE,
 };
+use cvc_os::beneath::Beneath;
 use rayon::prelude::*;
 use std::{
     collections::BTreeMap,
@@ -64,28 +66,36 @@ struct Plan {
 
 /// A file that is written.
 struct Output<'a> {
-    path: &'a Path,
-    /// The same as it is told of.
-    place: &'a Path,
+    root: &'a Beneath,
+    name: &'a Path,
+    /// Its path in errors.
+    place: PathBuf,
     open: Option<File>,
 }
 
-/// Writes all files of the state of a chain, and checks them. `paths`: for each of them, where it is made, and the same as errors name it.
-/// `progress` is told bytes that were written.
+/// Writes all files of the state of a chain beneath `root`, and checks them. Errors name them in `to`. `progress` is told bytes that were written.
 pub fn write(
     files: &[Link],
-    paths: &[(PathBuf, PathBuf)],
+    root: &Beneath,
+    to: &Path,
     progress: &dyn Fn(u64),
 ) -> Result<(), DeltaError> {
     let link = &files[0];
     let Plan { runs, other_bytes } = plan(files)?;
-    let mut outputs = Vec::with_capacity(paths.len());
-    let mut frames = Vec::with_capacity(paths.len());
-    for (image, (path, place)) in paths.iter().enumerate() {
-        let file = create(path).map_err(DeltaError::io(place, "write"))?;
-        frames.push(write_frame(link, image, &file, place)?);
+    let images = &link.file.summary().images;
+    let mut outputs = Vec::with_capacity(images.len());
+    let mut frames = Vec::with_capacity(images.len());
+    for (image, entry) in images.iter().enumerate() {
+        let name = Path::new(&entry.name);
+        let place = to.join(name);
+        // of two files that were one, each would spoil the other
+        let file = root
+            .create_new(name)
+            .map_err(DeltaError::io(&place, "write"))?;
+        frames.push(write_frame(link, image, &file, &place)?);
         outputs.push(Output {
-            path,
+            root,
+            name,
             place,
             open: (image < OPEN).then_some(file),
         });
@@ -206,18 +216,6 @@ impl Open {
             && run.blocks < u16::MAX
             && self.bytes + next.bytes <= PIECE
     }
-}
-
-/// Makes a file that is not there yet: of two that were one, each would spoil the other.
-fn create(path: &Path) -> io::Result<File> {
-    if let Some(dir) = path.parent() {
-        fs::create_dir_all(dir)?;
-    }
-    File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(path)
 }
 
 /// Writes what is between the extents of a file, and gives it its length. Returns the hash of the frame.
@@ -348,7 +346,7 @@ impl Writer<'_> {
         let numbered = self.files[0].numbered(run.number);
         let (image, block, _) = numbered.expect("it was planned");
         let output = &self.outputs[image];
-        let failed = |verb| DeltaError::io(output.place, verb);
+        let failed = |verb| DeltaError::io(&output.place, verb);
         let (_, range) = within(self.files, self.at, run);
         let own = &self.unpacked[range.clone()];
         if output.open.is_none() && self.opened.as_ref().is_none_or(|(n, _)| *n != image) {
@@ -385,7 +383,7 @@ impl Writer<'_> {
 
 impl Output<'_> {
     fn open_again(&self) -> io::Result<File> {
-        File::options().read(true).write(true).open(self.path)
+        self.root.open_to_write(self.name)
     }
 }
 
@@ -412,14 +410,14 @@ fn finish(
     }
     for (output, entry) in outputs.iter().zip(images) {
         let finish = |file: &File| {
-            file.set_permissions(fs::Permissions::from_mode(entry.mode))?;
+            file.set_permissions(fs::Permissions::from_mode(entry.mode & STORED_MODE))?;
             file.sync_all()
         };
         match &output.open {
             Some(file) => finish(file),
             None => output.open_again().and_then(|file| finish(&file)),
         }
-        .map_err(DeltaError::io(output.place, "write"))?;
+        .map_err(DeltaError::io(&output.place, "write"))?;
     }
     Ok(())
 }

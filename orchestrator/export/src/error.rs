@@ -37,6 +37,20 @@ pub enum ExportError {
         /// Most that are read.
         max_bytes: u64,
     },
+    /// A file of a report whose name is another on other systems, or breaks the list of files.
+    #[error("{path:?}: its name has a backslash or a control character")]
+    Name {
+        /// Which file.
+        path: Utf8PathBuf,
+    },
+    /// A file of an earlier export that was changed since.
+    #[error("{dir} has {file}, which was changed since it was exported")]
+    Edited {
+        /// The export.
+        dir: Utf8PathBuf,
+        /// Such a file, relative to it.
+        file: String,
+    },
     /// A value that does not have the type of its column.
     #[error("table {table}, column {column}: {}", match text {
         Some(text) => format!("`{}` is no {of}", cvc_core::visible::visible(text)),
@@ -70,7 +84,8 @@ impl ExportError {
             Self::Exists { .. } => {
                 Some("no export wrote it: name a directory that does not exist or is empty".into())
             }
-            Self::Foreign { .. } => {
+            Self::Name { .. } => Some("rename it, or write the report anew".into()),
+            Self::Foreign { .. } | Self::Edited { .. } => {
                 Some("move it elsewhere, or name another directory: --replace keeps nothing".into())
             }
             Self::NoArtifact { .. } => {

@@ -42,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     target_of("checkpoint-dir", images::checkpoint_dir, images::DIR_WORDS),
     target_of("csv", tables::csv, tables::WORDS),
     target_of("darshan-log", darshan::log, darshan::WORDS),
+    target_of("delta-head", deltas::head, deltas::HEAD_WORDS),
     target_of("delta-series", deltas::series, deltas::SERIES_WORDS),
     target_of(
         "delta-signature",

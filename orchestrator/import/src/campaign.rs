@@ -80,7 +80,7 @@ pub fn write_campaign(
     write_whole(&mark, &json(&origin, &mark)?)?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&root, mode).map_err(StoreError::io("set the permissions of", &root))?;
-    if is_replaced && exchange(&root, &dir).is_ok() {
+    if is_replaced && exchange(root.as_std_path(), dir.as_std_path()).is_ok() {
         // the directory that goes away has the earlier import now
         made.close().map_err(StoreError::io("remove", &root))?;
     } else {

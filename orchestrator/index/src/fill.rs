@@ -61,8 +61,11 @@ pub(super) fn fill(
             if seq % BATCH == 0 {
                 before = quantities(&t, before)?;
             }
-            apps.get(&run.point)
-                .map_or(Ok(()), |app| figures(&t, app, &files.figures))
+            match (&files.figures, apps.get(&run.point)) {
+                (Ok(declared), Some(app)) => figures(&t, app, declared),
+                (Err(why), _) => damaged(&t, run, "run.json", why),
+                (Ok(_), None) => Ok(()),
+            }
         },
     )?;
     quantities(&t, before)?;
@@ -217,7 +220,7 @@ struct RunFiles {
     records_state: (&'static str, Option<String>),
     records: Vec<Record>,
     facts: Option<load::RunFacts>,
-    figures: Vec<load::DeclaredFigure>,
+    figures: Result<Vec<load::DeclaredFigure>, String>,
 }
 
 impl RunFiles {
@@ -249,12 +252,12 @@ impl RunFiles {
                 let read = at("records.jsonl").map(|path| run_records(&path, written.as_deref()));
                 let (records_state, records) = read.unwrap_or((("none", None), Vec::new()));
                 let figures = at("run.json").map(|path| load::figures(&path));
-                (records_state, records, figures.unwrap_or_default())
+                (records_state, records, figures.unwrap_or_else(|| Ok(Vec::new())))
             }
             Some(
                 RunState::Finished { .. } | RunState::Open { .. } | RunState::Abandoned { .. },
             )
-            | None => (("none", None), Vec::new(), Vec::new()),
+            | None => (("none", None), Vec::new(), Ok(Vec::new())),
         };
         Self {
             standing,
@@ -381,12 +384,17 @@ fn insert_facts(
                 insert.execute((run.id.as_str(), key, value))?;
             }
         }
-        Some(Err(why)) => {
-            insert.execute((run.id.as_str(), "facts.json", format!("damaged: {why}")))?;
-        }
+        Some(Err(why)) => damaged(t, run, "facts.json", &why)?,
         Some(Ok(None)) | None => {}
     }
     Ok(())
+}
+
+/// Says in the place of facts why a file of a run has none.
+fn damaged(t: &Transaction<'_>, run: &PlannedRun, file: &str, why: &str) -> rusqlite::Result<()> {
+    t.prepare_cached("INSERT OR REPLACE INTO facts VALUES (?,?,?)")?
+        .execute((run.id.as_str(), file, format!("damaged: {why}")))
+        .map(drop)
 }
 
 /// The descriptor may have changed between runs: the last run's counts.

@@ -41,7 +41,7 @@ use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::plan::Plan;
 use cvc_core::point::{Excluded, ExcludedBy};
-use cvc_core::store::{StoreError, own_prefix, remove_abandoned};
+use cvc_core::store::{StoreError, own_prefix, regular, remove_abandoned};
 use cvc_journal::CampaignState;
 use row::FromRow;
 use rusqlite::{Connection, OpenFlags, Params};
@@ -49,6 +49,9 @@ use std::{fs, io, path::Path};
 
 /// File name of the index in a campaign's directory.
 pub const FILE: &str = "index.sqlite";
+
+/// What the names of temporary indexes begin with.
+const APART: &str = "cvc-index";
 
 /// An index that is open for reading.
 #[derive(Debug)]
@@ -109,10 +112,16 @@ impl Index {
         complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>,
     ) -> Result<Self, AnalysisError> {
         let anywhere = Utf8PathBuf::from(std::env::temp_dir().to_string_lossy().into_owned());
-        let temporary = tempfile::Builder::new()
-            .prefix("cvc-index-")
-            .suffix(".sqlite")
-            .tempfile()
+        // of commands that were killed
+        remove_abandoned(&anywhere, APART);
+        let temporary = own_prefix(APART)
+            .and_then(|prefix| {
+                let mut builder = tempfile::Builder::new();
+                builder
+                    .prefix(&prefix)
+                    .suffix(".sqlite")
+                    .tempfile_in(&anywhere)
+            })
             .map_err(StoreError::io("create a file in", &anywhere))?
             .into_temp_path();
         fill_with(campaign, &temporary, complete)?;
@@ -207,6 +216,11 @@ fn fill_with(
     complete: impl FnOnce(Index, &Plan) -> Result<(), AnalysisError>,
 ) -> Result<(), AnalysisError> {
     let plan: Plan = load::json(&campaign.join("plan.json"))?;
+    let file_of_campaign = campaign.join("campaign.toml");
+    if regular::is_other(file_of_campaign.as_std_path()) {
+        regular::open(file_of_campaign.as_std_path())
+            .map_err(StoreError::io("read", &file_of_campaign))?;
+    }
     let journal = campaign.join("journal.jsonl");
     // Without a journal it is a campaign that was planned and never run.
     let state = if journal.exists() {

@@ -4,9 +4,9 @@ use crate::error::AnalysisError;
 use camino::Utf8Path;
 use cvc_core::app::descriptor::Better;
 use cvc_core::record::{Record, Unit};
-use cvc_core::store::StoreError;
+use cvc_core::store::{StoreError, regular};
 use serde::{Deserialize, de::DeserializeOwned};
-use std::{fs, io};
+use std::io;
 
 /// A figure of merit, as far as reports want to know of it.
 #[derive(Deserialize)]
@@ -33,14 +33,17 @@ pub(super) enum RunRecords {
 }
 
 pub(super) fn json<T: DeserializeOwned>(path: &Utf8Path) -> Result<T, AnalysisError> {
-    let bytes = fs::read(path).map_err(StoreError::io("read", path))?;
+    let bytes = regular::read(path.as_std_path()).map_err(StoreError::io("read", path))?;
     Ok(serde_json::from_slice(&bytes)
         .map_err(|e| StoreError::damaged(path, e.line(), e.to_string()))?)
 }
 
 /// The figures of merit that a run's application declares, as `run.json` keeps its descriptor. None if that cannot be read: the numbers
 /// are there all the same, but not which way is better.
-pub(super) fn figures(path: &Utf8Path) -> Vec<DeclaredFigure> {
+///
+/// # Errors
+/// What is there instead of a file.
+pub(super) fn figures(path: &Utf8Path) -> Result<Vec<DeclaredFigure>, String> {
     #[derive(Deserialize)]
     struct Run {
         descriptor: Descriptor,
@@ -50,16 +53,19 @@ pub(super) fn figures(path: &Utf8Path) -> Vec<DeclaredFigure> {
         #[serde(default)]
         figures: Vec<DeclaredFigure>,
     }
-    let read = fs::read(path)
-        .ok()
-        .and_then(|bytes| serde_json::from_slice::<Run>(&bytes).ok());
-    read.map(|run| run.descriptor.figures).unwrap_or_default()
+    let read = match regular::read(path.as_std_path()) {
+        Err(error) if regular::is_other(path.as_std_path()) => return Err(error.to_string()),
+        read => read
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<Run>(&bytes).ok()),
+    };
+    Ok(read.map(|run| run.descriptor.figures).unwrap_or_default())
 }
 
 /// The title that a campaign file gives its report. `None` without one, or if the file cannot be read: a report does not judge
 /// that file.
 pub(super) fn title(path: &Utf8Path) -> Option<String> {
-    let file: toml::Table = toml::from_str(&fs::read_to_string(path).ok()?).ok()?;
+    let file: toml::Table = toml::from_str(&regular::read_text(path.as_std_path()).ok()?).ok()?;
     let of_variant = file.get("variant").and_then(|v| {
         file.get("variants")?
             .get(v.as_str()?)?
@@ -81,7 +87,7 @@ fn what(error: &serde_json::Error) -> String {
 
 /// The records of a run. One bad line makes the whole file damaged.
 pub(super) fn records(path: &Utf8Path) -> RunRecords {
-    let bytes = match fs::read(path) {
+    let bytes = match regular::read(path.as_std_path()) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return RunRecords::Missing,
         Err(e) => return RunRecords::Damaged(e.to_string()),
@@ -111,7 +117,7 @@ pub(super) fn records(path: &Utf8Path) -> RunRecords {
 /// The facts of a run, nested names joined by dots; arrays of texts are joined by `; `, other arrays are kept as JSON text. `Ok(None)`
 /// without a file.
 pub(super) fn facts(path: &Utf8Path) -> RunFacts {
-    let bytes = match fs::read(path) {
+    let bytes = match regular::read(path.as_std_path()) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e.to_string()),

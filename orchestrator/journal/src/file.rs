@@ -11,9 +11,9 @@ use cvc_core::store::{
     LineFile, StoreError,
     line_file::{self, Scan, Sum},
 };
-use cvc_os::disk;
+use cvc_os::{disk, regular};
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io::{BufRead, BufReader, ErrorKind},
     os::unix::fs::{FileExt, MetadataExt},
 };
@@ -40,7 +40,7 @@ pub fn read_each(
     path: &Utf8Path,
     mut take: impl FnMut(Entry) -> Result<(), String>,
 ) -> Result<(), StoreError> {
-    let file = File::open(path).map_err(StoreError::io("read", path))?;
+    let file = regular::open(path.as_std_path()).map_err(StoreError::io("read", path))?;
     let mut reader = EntryReader::default();
     let scan = line_file::scan(file, |_, json| reader.read(json).and_then(&mut take))
         .map_err(StoreError::io("read", path))?
@@ -145,7 +145,8 @@ pub(crate) fn newer_format(line: &[u8]) -> Option<u32> {
 fn raise_format(path: &Utf8Path) -> std::io::Result<()> {
     const KEY: &[u8] = b"\"format\":";
     // a handle that appends ignores positions
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut options = OpenOptions::new();
+    let file = regular::open_with(options.read(true).write(true), path.as_std_path())?;
     // all of it: its checksum stands at its end
     let mut line = Vec::new();
     BufReader::new(&file).read_until(b'\n', &mut line)?;
@@ -224,7 +225,7 @@ impl Journal {
         };
         // what was there is not cut before it is known that nothing is missing
         if reader.mark.is_some() {
-            let scan = match File::open(path) {
+            let scan = match regular::open(path.as_std_path()) {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(Scan::default()),
                 file => file.and_then(|file| {
                     line_file::scan(file, |_, json| reader.read(json).map(|_| ()))

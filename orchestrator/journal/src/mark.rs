@@ -5,11 +5,12 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::store::{
     StoreError,
     line_file::{Sum, check_sum, sum_of, with_sum},
+    regular,
 };
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File, OpenOptions},
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::FileExt,
 };
 
 /// Bytes of the file: it is written in place, and always as long.
@@ -47,7 +48,7 @@ pub(super) fn mark_file(journal: &Utf8Path) -> Utf8PathBuf {
 impl Mark {
     /// The mark of a journal; `None` if it has none that can be read.
     pub fn read(journal: &Utf8Path) -> Option<Self> {
-        let text = fs::read(mark_file(journal)).ok()?;
+        let text = regular::read(mark_file(journal).as_std_path()).ok()?;
         let line = text.trim_ascii_end();
         if check_sum(line) == Sum::Right {
             serde_json::from_slice(line).ok()
@@ -76,13 +77,9 @@ impl MarkWriter {
     /// Opens or creates the mark. Without one, which is not essential, the journal is written all the same.
     pub fn open(journal: &Utf8Path) -> Self {
         let mut options = OpenOptions::new();
-        options
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .custom_flags(nix::libc::O_NOFOLLOW);
+        options.write(true).create(true).truncate(false);
         Self {
-            file: options.open(mark_file(journal)).ok(),
+            file: regular::open_with(&mut options, mark_file(journal).as_std_path()).ok(),
         }
     }
 

@@ -1,10 +1,12 @@
 //! What cvc asks of the operating system: files that appear whole, disks, processes, names. No asynchronous runtime.
 
 pub mod atomic_file;
+pub mod beneath;
 pub mod disk;
 pub mod measuring;
 pub mod output_file;
 pub mod proc;
+pub mod regular;
 pub mod space;
 pub mod tree;
 

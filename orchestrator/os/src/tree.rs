@@ -1,5 +1,6 @@
 //! Removing directories that programs made.
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::{
     fs::{self, Permissions},
     io,
@@ -31,6 +32,16 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         }
     }
     fs::remove_dir_all(path)
+}
+
+/// Exchanges two directories in one step, so that whoever looks finds one or the other. NFS cannot.
+///
+/// # Errors
+/// When one is not there, or the file system cannot do it.
+pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    // `nix` has it for the GNU C library alone
+    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?;
+    Ok(())
 }
 
 /// Gives the owner of a directory and of those below it all rights.

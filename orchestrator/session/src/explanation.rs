@@ -7,13 +7,12 @@ use cvc_core::{
     outcome::Outcome,
     plan::{Plan, PlannedRun},
     point::{Excluded, PlannedPoint, Repeat},
-    store::CampaignDir,
+    store::{CampaignDir, regular},
 };
 use cvc_journal::{Attempt, CampaignState};
 use serde::Serialize;
 use std::{
     collections::HashMap,
-    fs::File,
     io::{Read, Seek, SeekFrom},
 };
 
@@ -157,7 +156,11 @@ pub fn end_of_output(dir: &CampaignDir, run: &ExplainedRun) -> Vec<(&'static str
 
 /// The end of a file as text; `None` without a file, or if it is blank.
 pub fn end_of(file: &Utf8Path) -> Option<String> {
-    let mut file = File::open(file).ok()?;
+    let path = file.as_std_path();
+    let mut file = match regular::open(path) {
+        Err(error) if regular::is_other(path) => return Some(format!("{file}: {error}\n")),
+        file => file.ok()?,
+    };
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(SHOWN_BYTES)))
         .ok()?;

@@ -18,6 +18,7 @@ use cvc_image_show::{
     command::{Caller, ImageArgs, ImageCommandError, run_for},
 };
 use cvc_prediction::predict::{from_images, to_csv};
+use cvc_session::campaigns::read_plan;
 use std::{cell::RefCell, collections::HashMap, io::Write, path::Path, rc::Rc};
 
 pub fn image(args: &ImageCommandArgs) -> Result<ExitStatus, Failure> {
@@ -117,9 +118,7 @@ struct KnownCampaign {
 impl KnownCampaign {
     fn read(dir: &CampaignDir) -> Self {
         // an image without its plan is still an image
-        let plan: Option<Plan> = std::fs::read_to_string(dir.plan())
-            .ok()
-            .and_then(|text| serde_json::from_str(&text).ok());
+        let plan: Option<Plan> = read_plan(dir).ok();
         let labels = plan.as_ref().map(|plan| {
             let varying = Varying::of(plan.points.iter().map(|p| &p.point));
             plan.points

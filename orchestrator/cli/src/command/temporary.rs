@@ -10,7 +10,7 @@ use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::plan::Plan;
 use cvc_core::record::Record;
 use cvc_core::stop::{StopRequest, StopSignal};
-use cvc_core::store::CampaignDir;
+use cvc_core::store::{CampaignDir, regular};
 use cvc_engine::attempt::Readiness;
 use cvc_session::ask_sites;
 use std::{
@@ -193,7 +193,8 @@ pub(super) fn name_of(cause: Cause) -> String {
 
 /// The records in the directory of a run.
 pub(super) fn read_records(directory: &Utf8Path) -> Vec<Record> {
-    let text = std::fs::read_to_string(directory.join("records.jsonl")).unwrap_or_default();
+    let text =
+        regular::read_text(directory.join("records.jsonl").as_std_path()).unwrap_or_default();
     text.lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect()

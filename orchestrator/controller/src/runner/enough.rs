@@ -8,7 +8,7 @@ use cvc_journal::Decision;
 
 use cvc_core::record::{Record, names};
 
-use cvc_core::store::CampaignDir;
+use cvc_core::store::{CampaignDir, regular};
 use cvc_model::stats::{Narrowness, narrowness};
 use std::{collections::BTreeMap, fs};
 
@@ -102,7 +102,8 @@ fn decision(
 
 /// The means of what a run recorded, by name, without what belongs to a rank or a zone.
 pub fn means_of(dir: &CampaignDir, run: &RunId) -> BTreeMap<String, f64> {
-    let text = fs::read_to_string(dir.run(run).join("records.jsonl")).unwrap_or_default();
+    let text =
+        regular::read_text(dir.run(run).join("records.jsonl").as_std_path()).unwrap_or_default();
     let mut all: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for record in text
         .lines()

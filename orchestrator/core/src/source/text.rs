@@ -1,12 +1,11 @@
 //! A TOML file with its positions: decoding section by section, and errors that say how to fix them.
 
 use crate::source::SourceError;
+use cvc_os::regular;
 use serde::Deserialize;
 use std::{
-    fs::OpenOptions,
     io::{self, Read},
     ops::Range,
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -35,21 +34,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// # Errors
 /// When it cannot be read, is no regular file, or has more than 16 MiB.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
-    // without waiting for a writer, should it be a pipe
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NONBLOCK)
-        .open(path)?;
-    let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    if !metadata.is_file() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is not a regular file",
-        ));
-    }
+    let file = regular::open_named(path)?;
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {

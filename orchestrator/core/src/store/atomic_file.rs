@@ -2,10 +2,10 @@
 
 use super::error::StoreError;
 use camino::Utf8Path;
-use cvc_os::tree::remove_tree;
 use cvc_os::{
     atomic_file::{self, Durability},
-    output_file,
+    output_file, regular,
+    tree::remove_tree,
 };
 use std::io::{self, BufWriter, Write};
 
@@ -84,7 +84,10 @@ pub fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> Result<(), StoreError> {
     }
 }
 
-/// Reads a text file.
+/// Reads a text file of a campaign.
+///
+/// # Errors
+/// When it is not a regular file, or cannot be read.
 pub fn read_text(path: &Utf8Path) -> Result<String, StoreError> {
-    std::fs::read_to_string(path).map_err(StoreError::io("read", path))
+    regular::read_text(path.as_std_path()).map_err(StoreError::io("read", path))
 }

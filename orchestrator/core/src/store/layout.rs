@@ -84,9 +84,10 @@ impl CampaignDir {
             .filter(|_| cause == Cause::Restart)
             .chain(["stderr", "stdout"]);
         let dir = self.failed(run, attempt);
-        names
-            .map(|name| dir.join(name))
-            .find(|file| file.metadata().is_ok_and(|m| m.is_file() && m.len() > 0))
+        names.map(|name| dir.join(name)).find(|file| {
+            let found = file.symlink_metadata();
+            found.is_ok_and(|m| m.is_file() && m.len() > 0)
+        })
     }
 
     /// An attempt that failed, with its logs.

@@ -7,7 +7,7 @@
 use super::error::StoreError;
 use crate::ids::{DIGITS, short_digest};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_os::disk;
+use cvc_os::{disk, regular};
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, BufRead, BufReader, Read},
@@ -272,12 +272,9 @@ impl LineFile {
         take: impl FnMut(usize, &[u8]) -> Result<(), String>,
     ) -> Result<(Self, Scan), StoreError> {
         let fail = |action| StoreError::io(action, path);
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(path)
-            .map_err(fail("open"))?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).append(true).create(true);
+        let file = regular::open_with(options, path.as_std_path()).map_err(fail("open"))?;
         let scan = scan(&file, take).map_err(fail("read"))?;
         let scan = if is_synced {
             scan.with_synced_lines()

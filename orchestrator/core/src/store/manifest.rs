@@ -3,8 +3,8 @@
 
 use super::error::StoreError;
 use crate::ids::short_digest;
-use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
-use cvc_os::disk;
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_os::{beneath::is_plain, disk, regular};
 use std::{
     fmt::Write,
     fs::{self, File},
@@ -99,7 +99,8 @@ pub fn check_manifest(directory: &Utf8Path, digest: &str) -> Result<(), Manifest
         let file = file.to_owned();
         move |source| ManifestProblem::Unreadable { file, source }
     };
-    let text = fs::read(directory.join(MANIFEST)).map_err(unreadable(Utf8Path::new(MANIFEST)))?;
+    let text = regular::read(directory.join(MANIFEST).as_std_path())
+        .map_err(unreadable(Utf8Path::new(MANIFEST)))?;
     if short_digest(&text) != digest {
         return Err(ManifestProblem::OtherManifest);
     }
@@ -110,10 +111,7 @@ pub fn check_manifest(directory: &Utf8Path, digest: &str) -> Result<(), Manifest
             .ok_or(ManifestProblem::Malformed { line: at + 1 })?;
         let file = Utf8Path::new(file);
         // whoever wrote the manifest must not choose what is read here
-        if !file
-            .components()
-            .all(|part| matches!(part, Utf8Component::Normal(_)))
-        {
+        if !is_plain(file.as_std_path()) {
             return Err(ManifestProblem::Outside {
                 line: at + 1,
                 file: file.to_owned(),
@@ -130,7 +128,7 @@ pub fn check_manifest(directory: &Utf8Path, digest: &str) -> Result<(), Manifest
 
 fn digest_of(path: &Utf8Path) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
-    io::copy(&mut File::open(path)?, &mut hasher)?;
+    io::copy(&mut regular::open(path.as_std_path())?, &mut hasher)?;
     Ok(hasher.finalize().to_hex().to_string())
 }
 

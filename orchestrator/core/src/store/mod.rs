@@ -11,6 +11,7 @@ mod manifest;
 mod outcome_file;
 mod temporary;
 
+pub use cvc_os::{beneath::Beneath, regular, tree::exchange};
 pub use error::StoreError;
 
 pub use aside::free_name;
@@ -24,4 +25,4 @@ pub use line_file::LineFile;
 pub use lock::{CampaignLock, SILENCE};
 pub use manifest::{MANIFEST, ManifestProblem, check_manifest, write_manifest};
 pub use outcome_file::{OUTCOME, OutcomeFile, read_outcome, remove_torn, sealed_outcome};
-pub use temporary::{exchange, own_prefix, remove_abandoned, remove_half_written};
+pub use temporary::{abandoned, own_prefix, remove_abandoned, remove_half_written};

@@ -5,6 +5,7 @@ use super::{
 };
 use crate::{ids::RunId, outcome::Outcome};
 use camino::Utf8Path;
+use cvc_os::regular;
 use serde::{Deserialize, Serialize};
 
 /// Its name.
@@ -42,7 +43,7 @@ pub enum OutcomeError {
 /// # Errors
 /// What is wrong with the file.
 pub fn read_outcome(run: &Utf8Path) -> Result<OutcomeFile, OutcomeError> {
-    let text = std::fs::read(run.join(OUTCOME)).map_err(OutcomeError::Read)?;
+    let text = regular::read(run.join(OUTCOME).as_std_path()).map_err(OutcomeError::Read)?;
     serde_json::from_slice(&text).map_err(OutcomeError::Parse)
 }
 

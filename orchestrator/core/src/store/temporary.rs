@@ -1,10 +1,9 @@
 //! Temporary files in a campaign's directory. Who is killed or loses its power while it writes one leaves it there, for the next to remove.
 
 use super::{atomic_file::remove_all, error::StoreError};
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_os::host_name;
 use cvc_os::proc::ProcessId;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::{fs, io};
 
 /// What the names of those begin with that this process makes for `name`, where others may make one at the same time.
@@ -30,31 +29,31 @@ fn host_prefix(name: &str) -> String {
     format!(".{name}-{host}-")
 }
 
-/// Removes those that processes of this machine made for `name` which are gone. What cannot be removed stays: it is in nobody's way.
-pub fn remove_abandoned(directory: &Utf8Path, name: &str) {
+/// Those that processes of this machine made for `name` which are gone.
+pub fn abandoned(directory: &Utf8Path, name: &str) -> Vec<Utf8PathBuf> {
     let prefix = host_prefix(name);
-    for entry in directory.read_dir_utf8().into_iter().flatten().flatten() {
-        let maker = entry.file_name().strip_prefix(&prefix).and_then(|rest| {
+    let is_abandoned = |name: &str| {
+        let maker = name.strip_prefix(&prefix).and_then(|rest| {
             let mut parts = rest.split('-');
             Some(ProcessId {
                 pid: parts.next()?.parse().ok()?,
                 start_ticks: parts.next()?.parse().ok()?,
             })
         });
-        if maker.is_some_and(|maker| !maker.is_alive()) {
-            let _ = remove_all(entry.path());
-        }
-    }
+        maker.is_some_and(|maker| !maker.is_alive())
+    };
+    let entries = directory.read_dir_utf8().into_iter().flatten().flatten();
+    entries
+        .filter(|entry| is_abandoned(entry.file_name()))
+        .map(|entry| entry.into_path())
+        .collect()
 }
 
-/// Exchanges the names of two paths in one step: whoever looks finds one or the other. Network file systems may not be able to.
-///
-/// # Errors
-/// When one is not there, or the file system cannot do it.
-pub fn exchange(one: &Utf8Path, other: &Utf8Path) -> io::Result<()> {
-    // `nix` has it for the GNU C library alone
-    let (one, other) = (one.as_std_path(), other.as_std_path());
-    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+/// Removes these. What cannot be removed stays: it is in nobody's way.
+pub fn remove_abandoned(directory: &Utf8Path, name: &str) {
+    for path in abandoned(directory, name) {
+        let _ = remove_all(&path);
+    }
 }
 
 /// Removes what interrupted atomic writes of a file left. Nobody else may be writing it: the caller holds a lock.

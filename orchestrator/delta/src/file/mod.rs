@@ -23,6 +23,7 @@ pub use write::{StateWriter, Written};
 use crate::{
     codec::{Codec, Transform},
     layout::{Addressing, BlockSize},
+    signature::digest_of_state,
 };
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +106,16 @@ pub struct Summary {
     pub images: Vec<ImageEntry>,
     /// Its symbolic links: name, and what they say.
     pub links: Vec<(String, String)>,
+}
+
+impl Summary {
+    /// The digest that its names, permissions, digests of files and links have together.
+    #[must_use]
+    pub fn digest_of_files(&self) -> String {
+        let files = self.images.iter();
+        let files = files.map(|i| (i.name.as_str(), i.mode, i.digest.as_str()));
+        digest_of_state(files, &self.links)
+    }
 }
 
 /// The base of a delta.

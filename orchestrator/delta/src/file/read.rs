@@ -7,6 +7,7 @@ use crate::{
     hash::Hash,
     layout::{Extent, Layout},
 };
+use cvc_os::{beneath::is_plain, regular};
 use std::{
     collections::BTreeSet,
     fs::File,
@@ -16,6 +17,10 @@ use std::{
 
 /// Bytes behind the tables: where they begin, and the magic.
 const TRAILER: u64 = 16;
+/// Sum of all lengths in a head, at most, bytes.
+const MAX_BYTES: u64 = 1 << 60;
+/// Maximum ratio of compression: zstd makes 128 KiB of four bytes.
+const MAX_RATIO: u64 = 1 << 15;
 
 /// The file of a state, opened.
 #[derive(Debug)]
@@ -82,83 +87,64 @@ impl StateFile {
         } = opened;
         let mut rest = &tables[..];
         let summary = take_summary(path, &mut rest)?;
-        let index = wire::expand(
-            path,
-            wire::take_section(path, &mut rest, "the index of packets")?,
-            summary.stored_blocks.into(),
-            INDEX_ENTRY as u64,
-        )?;
-        let lengths = wire::expand(
-            path,
-            wire::take_section(path, &mut rest, "the lengths of blocks")?,
-            summary.stored_blocks.into(),
-            4,
-        )?;
-        let (packets, starts) = places(path, &summary, tables_at, &index, &lengths)?;
-        if !has_plain_names(&summary) {
-            return Err(DeltaError::damaged(path, "the names of files"));
-        }
+        let index = wire::take_section(path, &mut rest, "the index of packets")?;
+        let packets = packets(path, &summary, tables_at, index)?;
+        let lengths = wire::take_section(path, &mut rest, "the lengths of blocks")?;
+        let starts = starts(path, &summary, &packets, lengths)?;
         let mut images = Vec::new();
         for entry in &summary.images {
             let mut table = |what: &str| {
                 wire::take_section(path, &mut rest, &format!("{what} of {}", entry.name))
             };
             let frame = table("the frame")?.to_vec();
-            let extents = wire::expand(path, table("the extents")?, entry.blocks, 24)?;
-            let references = wire::expand(path, table("the references")?, entry.blocks, 4)?;
-            let moved = if version >= WITH_MOVED {
-                wire::expand(path, table("the moved blocks")?, entry.blocks, 8)?
-            } else {
-                Vec::new()
-            };
-            let mut expected = 0_u64;
-            let moved: Vec<u64> = moved
-                .as_chunks::<8>()
-                .0
-                .iter()
-                .map(|jump| {
-                    let place = expected.wrapping_add(u64::from_le_bytes(*jump));
-                    expected = place.wrapping_add(1);
-                    place
-                })
-                .collect();
-            let number = |e: &[u8], n: usize| {
-                u64::from_le_bytes(e[n * 8..n * 8 + 8].try_into().expect("eight bytes"))
-            };
-            let layout = Layout {
+            let mut layout = Layout {
                 bytes: entry.bytes,
-                extents: extents
-                    .chunks_exact(24)
-                    .map(|e| Extent {
-                        offset: number(e, 0),
-                        start: number(e, 1),
-                        bytes: number(e, 2),
-                    })
-                    .collect(),
+                extents: Vec::new(),
             };
+            let mut end = 0_u64;
+            wire::expand(path, table("the extents")?, entry.blocks, |e: &[u8; 24]| {
+                let [offset, start, bytes] = [0, 1, 2].map(|n| wire::number(e, n));
+                // distinct ones cannot be packed into nothing
+                let is_next = bytes > 0 && offset >= end;
+                end = offset.checked_add(bytes).filter(|_| is_next)?;
+                layout.extents.push(Extent {
+                    offset,
+                    start,
+                    bytes,
+                });
+                Some(())
+            })?;
             layout.check(path)?;
-            let mut moves = 0;
-            let references: Vec<Reference> = references
-                .as_chunks::<4>()
-                .0
-                .iter()
-                .map(|code| Reference::of(u32::from_le_bytes(*code), &mut moves))
-                .collect();
+            let wrong = || DeltaError::damaged(path, format!("the references of {}", entry.name));
+            if layout.blocks(summary.block_bytes) != entry.blocks {
+                return Err(wrong());
+            }
+            let (mut references, mut moves) = (Vec::new(), 0);
+            wire::expand(path, table("the references")?, entry.blocks, |code| {
+                references.push(Reference::of(u32::from_le_bytes(*code), &mut moves));
+                Some(())
+            })?;
+            let (mut moved, mut expected) = (Vec::new(), 0_u64);
+            if version >= WITH_MOVED {
+                let table = table("the moved blocks")?;
+                wire::expand(path, table, moves.into(), |jump: &[u8; 8]| {
+                    let place = expected.wrapping_add(wire::number(jump, 0));
+                    expected = place.wrapping_add(1);
+                    moved.push(place);
+                    Some(())
+                })?;
+            }
             let is_known = |reference: &Reference| match reference {
                 Reference::Base | Reference::Moved(_) => summary.base.is_some(),
                 Reference::Zero => true,
                 Reference::Stored(n) => *n < summary.stored_blocks,
                 Reference::Xored(n) => *n < summary.stored_blocks && summary.base.is_some(),
             };
-            if references.len() as u64 != layout.blocks(summary.block_bytes)
-                || entry.blocks != references.len() as u64
+            if references.len() as u64 != entry.blocks
                 || moves as usize != moved.len()
                 || !references.iter().all(is_known)
             {
-                return Err(DeltaError::damaged(
-                    path,
-                    format!("the references of {}", entry.name),
-                ));
+                return Err(wrong());
             }
             images.push(Tables {
                 layout,
@@ -303,7 +289,7 @@ struct Opened<'a> {
 
 impl<'a> Opened<'a> {
     fn new(path: &'a Path) -> Result<Self, DeltaError> {
-        let file = File::open(path).map_err(DeltaError::io(path, "open"))?;
+        let file = regular::open(path).map_err(DeltaError::io(path, "open"))?;
         let file_bytes = file.metadata().map_err(DeltaError::io(path, "read"))?.len();
         let cut = || {
             DeltaError::new(
@@ -344,61 +330,67 @@ impl<'a> Opened<'a> {
     }
 }
 
+/// Reads the head. Whatever it says, sums over its files are numbers, and its names lead nowhere else.
 fn take_summary(path: &Path, rest: &mut &[u8]) -> Result<Summary, DeltaError> {
     let head = wire::take_section(path, rest, "the head")?;
-    serde_json::from_slice(head).map_err(|_| DeltaError::damaged(path, "the head"))
+    let damaged = |what: &str| DeltaError::damaged(path, what);
+    let summary: Summary = serde_json::from_slice(head).map_err(|_| damaged("the head"))?;
+    let all = summary.images.iter().flat_map(|i| {
+        [
+            i.bytes,
+            i.blocks,
+            i.changed_bytes,
+            i.moved_bytes,
+            i.frame_bytes,
+        ]
+    });
+    let sum = all.fold(0_u64, u64::saturating_add);
+    if sum > MAX_BYTES {
+        return Err(damaged("the lengths of files"));
+    }
+    if !has_plain_names(&summary) {
+        return Err(damaged("the names of files"));
+    }
+    if summary.digest != summary.digest_of_files() {
+        return Err(damaged("the names, permissions or links"));
+    }
+    Ok(summary)
 }
 
-/// Whether each name stands once, and none leads through a link or a file.
+/// Whether each name leads down and stands once, and none leads through a link or a file.
 fn has_plain_names(summary: &Summary) -> bool {
-    let links = summary.links.iter().map(|(name, _)| name.as_str());
-    let names: Vec<&str> = summary
+    let links = summary.links.iter().map(|(name, _)| name);
+    let names: Vec<&Path> = summary
         .images
         .iter()
-        .map(|i| i.name.as_str())
+        .map(|i| &i.name)
         .chain(links)
+        .map(Path::new)
         .collect();
-    let all: BTreeSet<&str> = names.iter().copied().collect();
-    let is_below_another = |name: &&str| {
-        let parents = Path::new(name).ancestors().skip(1);
-        parents
-            .filter_map(Path::to_str)
-            .any(|parent| all.contains(parent))
-    };
-    all.len() == names.len() && !names.iter().any(is_below_another)
+    let all: BTreeSet<&Path> = names.iter().copied().collect();
+    let is_below_another = |name: &&Path| name.ancestors().skip(1).any(|above| all.contains(above));
+    all.len() == names.len()
+        && names.iter().all(|name| is_plain(name))
+        && !names.iter().any(is_below_another)
 }
 
-/// Places of packets and of blocks in them, from the tables.
-fn places(
+/// Places of packets. Each has bytes of the file, so that there are no more than fit.
+fn packets(
     path: &Path,
     summary: &Summary,
     tables_at: u64,
     index: &[u8],
-    lengths: &[u8],
-) -> Result<(Vec<Packet>, Vec<u64>), DeltaError> {
-    let damaged = || DeltaError::damaged(path, "the index of packets");
-    let mut starts = vec![0_u64];
-    let mut at = 0_u64;
-    for length in lengths.as_chunks::<4>().0 {
-        let length = u32::from_le_bytes(*length);
-        if length == 0 || u64::from(length) > summary.block_bytes.bytes() {
-            return Err(damaged());
-        }
-        at += u64::from(length);
-        starts.push(at);
-    }
-    if starts.len() as u64 != u64::from(summary.stored_blocks) + 1 {
-        return Err(damaged());
-    }
+) -> Result<Vec<Packet>, DeltaError> {
     let mut packets = Vec::new();
-    let mut start = 0_u64;
-    for entry in index.chunks_exact(INDEX_ENTRY) {
-        let number =
-            |n: usize| u64::from_le_bytes(entry[n * 8..n * 8 + 8].try_into().expect("eight bytes"));
-        let (offset, packed, bytes) = (number(0), number(1), number(2));
-        let end = offset.checked_add(packed).ok_or_else(damaged)?;
-        if end > tables_at || starts.binary_search(&start).is_err() {
-            return Err(damaged());
+    let (mut start, mut end) = (0_u64, 0);
+    let most = tables_at.min(summary.stored_blocks.into());
+    wire::expand(path, index, most, |entry: &[u8; INDEX_ENTRY]| {
+        let [offset, packed, bytes] = [0, 1, 2].map(|n| wire::number(entry, n));
+        let is_next = offset >= end && packed > 0;
+        end = offset.checked_add(packed).filter(|_| is_next)?;
+        // no codec unpacks a byte to more
+        if end > tables_at || bytes / MAX_RATIO > packed {
+            return None;
         }
         packets.push(Packet {
             offset,
@@ -407,12 +399,35 @@ fn places(
             bytes,
             hash: Hash(entry[24..].try_into().expect("sixteen bytes")),
         });
-        start = start.checked_add(bytes).ok_or_else(damaged)?;
-    }
-    if start != at {
-        return Err(damaged());
-    }
-    Ok((packets, starts))
+        start = start.checked_add(bytes)?;
+        Some(())
+    })?;
+    Ok(packets)
+}
+
+/// Where stored blocks begin in all packets, and where the last one ends. A packet ends with a block.
+fn starts(
+    path: &Path,
+    summary: &Summary,
+    packets: &[Packet],
+    lengths: &[u8],
+) -> Result<Vec<u64>, DeltaError> {
+    let all = packets.last().map_or(0, |last| last.start + last.bytes);
+    let (mut starts, mut at) = (vec![0_u64], 0_u64);
+    wire::expand(path, lengths, all, |length| {
+        let length = u64::from(u32::from_le_bytes(*length));
+        at += length;
+        starts.push(at);
+        (length > 0 && length <= summary.block_bytes.bytes() && at <= all).then_some(())
+    })?;
+    let is_whole = at == all
+        && starts.len() as u64 == u64::from(summary.stored_blocks) + 1
+        && packets
+            .iter()
+            .all(|packet| starts.binary_search(&packet.start).is_ok());
+    is_whole
+        .then_some(starts)
+        .ok_or_else(|| DeltaError::damaged(path, "the index of packets"))
 }
 
 #[cfg(test)]
@@ -441,5 +456,10 @@ mod tests {
         assert!(!has_plain_names(&summary(&["a", "a/x"])));
         assert!(!has_plain_names(&summary(&["a", "a/b/x"])));
         assert!(!has_plain_names(&summary(&["a", "a"])));
+        for name in [
+            "a//b", "a/./b", "./a", "a/", "/a", "../a", "a/../b", "", ".",
+        ] {
+            assert!(!has_plain_names(&summary(&[name])), "{name}");
+        }
     }
 }

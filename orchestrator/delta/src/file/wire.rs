@@ -4,14 +4,15 @@ use crate::{
     error::{DeltaError, DeltaErrorKind},
     hash::Hash,
 };
-use std::{io::Write, path::Path};
+use std::{
+    io::{BufReader, Read, Write},
+    path::Path,
+};
 
 /// How the names of files begin that are not whole yet.
 pub const NEW: &str = ".cvc-new-";
 /// Bytes before a section: its length and its checksum.
 pub const BEFORE: usize = 8 + 16;
-/// Longest table that is unpacked, bytes: what a damaged length must not exceed.
-const MAX_TABLE: usize = 1 << 36;
 
 /// Appends a section.
 pub fn put_section(out: &mut Vec<u8>, section: &[u8]) {
@@ -70,33 +71,37 @@ pub fn squeeze(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, DeltaError> {
     Ok(out)
 }
 
-/// Undoes [`squeeze`] for a table of at most so many entries, each of a number of bytes.
-pub fn expand(
+/// Undoes [`squeeze`] for a table of at most `most` entries of N bytes, entry by entry: `take` refuses one, and then the others are not unpacked. What
+/// a table says of its length allocates nothing.
+pub fn expand<const N: usize>(
     path: &Path,
     bytes: &[u8],
     most: u64,
-    entry_bytes: u64,
-) -> Result<Vec<u8>, DeltaError> {
-    let damaged = || DeltaError::damaged(path, "a table");
-    let (length, packed) = bytes.split_at_checked(8).ok_or_else(damaged)?;
-    let length = u64::from_le_bytes(length.try_into().expect("eight bytes"));
-    let length = usize::try_from(length)
-        .ok()
-        .filter(|l| *l <= MAX_TABLE && *l as u64 <= most.saturating_mul(entry_bytes))
-        .ok_or_else(damaged)?;
-    // the length is allocated as it is read, not beforehand
-    let mut unpacked = Vec::new();
-    let mut decoder = zstd::stream::read::Decoder::new(packed).map_err(|_| damaged())?;
-    std::io::Read::read_to_end(
-        &mut std::io::Read::take(&mut decoder, length as u64 + 1),
-        &mut unpacked,
-    )
-    .map_err(|_| damaged())?;
-    if unpacked.len() == length {
-        Ok(unpacked)
-    } else {
-        Err(damaged())
-    }
+    mut take: impl FnMut(&[u8; N]) -> Option<()>,
+) -> Result<(), DeltaError> {
+    let mut all = || {
+        let (length, packed) = bytes.split_at_checked(8)?;
+        let length = u64::from_le_bytes(length.try_into().ok()?);
+        let entry = N as u64;
+        if length % entry != 0 || length / entry > most {
+            return None;
+        }
+        let decoder = zstd::stream::read::Decoder::new(packed).ok()?;
+        let mut from = BufReader::new(decoder);
+        for _ in 0..length / entry {
+            let mut entry = [0; N];
+            from.read_exact(&mut entry).ok()?;
+            take(&entry)?;
+        }
+        // nothing may follow
+        (from.read(&mut [0]).ok()? == 0).then_some(())
+    };
+    all().ok_or_else(|| DeltaError::damaged(path, "a table"))
+}
+
+/// A number of a table's entry.
+pub fn number(entry: &[u8], n: usize) -> u64 {
+    u64::from_le_bytes(entry[n * 8..n * 8 + 8].try_into().expect("eight bytes"))
 }
 
 /// Writes a file that appears whole or not at all, also after a loss of power.

@@ -1,7 +1,8 @@
 //! Files that are damaged, missing or mixed up.
 
+use crate::hostile::reseal;
 use crate::process::{DATA, PAGE, Process, files};
-use cvc_delta::{Hash, Method, Series, SeriesOptions, StateFile};
+use cvc_delta::{Chain, Method, Series, SeriesOptions, StateFile};
 use proptest::prelude::*;
 use std::{
     fs,
@@ -114,23 +115,18 @@ fn a_file_that_is_another_one_than_was_stored_is_not_restored() {
     let digest = StateFile::read_summary(&path).unwrap().images[0]
         .digest
         .clone();
-    let mut bytes = fs::read(&path).unwrap();
-    // the head is the first table: its length, its checksum, and itself
-    let at = bytes.len() - 16;
-    let tables = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
-    let length = u64::from_le_bytes(bytes[tables..tables + 8].try_into().unwrap()) as usize;
-    let head = &mut bytes[tables + 24..tables + 24 + length];
-    let found = head
-        .windows(digest.len())
-        .position(|w| w == digest.as_bytes());
-    let digit = &mut head[found.unwrap()];
-    *digit = if *digit == b'0' { b'1' } else { b'0' };
-    let checksum = Hash::of(head).0;
-    bytes[tables + 8..tables + 24].copy_from_slice(&checksum);
-    fs::write(&path, &bytes).unwrap();
-    let to = dir.path().join("back");
     let open = Series::open(&place).unwrap();
-    let told = open.restore(3, &to, &|_| {}).unwrap_err().to_string();
+    let chain = open.chain_of(3).unwrap();
+    reseal(&path, true, |summary| {
+        let other = if digest.starts_with('0') { '1' } else { '0' };
+        summary.images[0].digest = format!("{other}{}", &digest[1..]);
+    });
+    let to = dir.path().join("back");
+    let files = chain
+        .iter()
+        .map(|n| StateFile::open(&place.join(format!("{n:04}.state"))).unwrap());
+    let mut chain = Chain::new(files.collect()).unwrap();
+    let told = chain.restore(&to, &|_| {}).unwrap_err().to_string();
     assert!(
         told.contains(&format!(
             "ckpt.dmtcp: restored with the digest {digest} instead of"

@@ -7,6 +7,7 @@ mod common;
 mod damage;
 mod fixtures;
 mod hashes;
+mod hostile;
 mod killed;
 mod methods;
 mod paper;

@@ -287,6 +287,7 @@ fn state(found: &[FileFound]) -> State {
             path: file.path.clone(),
             bytes: file.bytes,
             mode,
+            version: None,
         }
     };
     State {

@@ -2,11 +2,10 @@
 
 use crate::{error::ExportError, target::hex};
 use camino::Utf8Path;
-use cvc_core::store::StoreError;
+use cvc_core::store::{StoreError, regular};
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeSet,
-    fs::File,
     io::{self, Read, Seek, SeekFrom, Write},
 };
 use zip::{
@@ -58,7 +57,7 @@ impl<'p, W: Write + Seek> Bag<'p, W> {
     ) -> Result<(), ExportError> {
         let name = format!("data/{name}");
         let (bytes, digest) = self.file(&name, write)?;
-        self.payload.push(format!("{digest}  {name}\n"));
+        self.payload.push(format!("{digest}  {}\n", listed(&name)));
         self.bytes += bytes;
         Ok(())
     }
@@ -81,7 +80,7 @@ impl<'p, W: Write + Seek> Bag<'p, W> {
                 .map_err(StoreError::io("write", path))
                 .map_err(ExportError::from)
         })?;
-        self.tags.push(format!("{digest}  {name}\n"));
+        self.tags.push(format!("{digest}  {}\n", listed(name)));
         Ok(())
     }
 
@@ -139,6 +138,12 @@ impl<'p, W: Write + Seek> Bag<'p, W> {
         write(&mut out)?;
         Ok((out.bytes, hex(&out.sum.finalize())))
     }
+}
+
+/// A name as RFC 8493 has it in lists.
+fn listed(name: &str) -> String {
+    let name = name.replace('%', "%25");
+    name.replace('\n', "%0A").replace('\r', "%0D")
 }
 
 fn not_written(path: &Utf8Path) -> impl FnOnce(ZipError) -> ExportError + '_ {
@@ -238,7 +243,7 @@ pub(super) enum Foreign {
 /// Whether a file is a bag that cvc wrote, with nothing added.
 pub(super) fn check_own(path: &Utf8Path) -> Result<(), Foreign> {
     let other = |_| Foreign::Other;
-    let file = File::open(path).map_err(|_| Foreign::Other)?;
+    let file = regular::open(path.as_std_path()).map_err(|_| Foreign::Other)?;
     let mut zip = ZipArchive::new(file).map_err(|_| Foreign::Other)?;
     let names: Vec<String> = zip
         .file_names()
@@ -270,7 +275,8 @@ pub(super) fn check_own(path: &Utf8Path) -> Result<(), Foreign> {
         .map(|(_, name)| format!("{base}/{name}"))
         .collect();
     own.insert(format!("{base}/{TAGS}"));
-    match names.into_iter().find(|name| !own.contains(name)) {
+    let is_listed = |name: &String| own.contains(&listed(name)) || own.contains(name);
+    match names.into_iter().find(|name| !is_listed(name)) {
         Some(added) => Err(Foreign::Added(added)),
         None => Ok(()),
     }

@@ -1,6 +1,7 @@
 //! A campaign as an artefact to publish: a BagIt bag in a zip, with a description, without secrets and, unless asked, without names.
 
 mod bag;
+mod clean;
 mod describe;
 mod names;
 mod patterns;
@@ -16,7 +17,7 @@ use bag::{Bag, Foreign, check_own};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::ids::RunId;
 use cvc_core::store::{
-    CampaignDir, StoreError,
+    Beneath, CampaignDir, StoreError,
     line_file::{self, Sum, check_sum},
     own_prefix, remove_abandoned,
 };
@@ -30,10 +31,10 @@ use scrub::Scrubber;
 use std::{
     collections::HashMap,
     fs::{self, File},
-    io::{BufWriter, Read, Write},
+    io::{BufRead, BufReader, BufWriter, Read, Write},
 };
 
-/// Largest file of a campaign that goes into an artefact, bytes: names are taken out of a file as a whole.
+/// Largest file of a campaign that goes into an artefact, bytes, except files of lines: names are taken out of others as a whole.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 /// What the names of files begin with that are being written.
 const TEMPORARY: &str = "artifact";
@@ -183,8 +184,103 @@ struct Sources<'c> {
     root: Vec<&'static str>,
     /// Files of runs, relative to the campaign.
     runs: Vec<String>,
+    folder: Folder,
     /// Directory of a report, with its files.
-    report: Option<(Utf8PathBuf, Vec<String>)>,
+    report: Option<(Folder, Vec<String>)>,
+}
+
+/// A directory of which files are published: none that a link leads to.
+struct Folder {
+    root: Beneath,
+    path: Utf8PathBuf,
+}
+
+impl Folder {
+    fn open(path: &Utf8Path) -> Result<Self, ExportError> {
+        Ok(Self {
+            root: Beneath::at(path.as_std_path()).map_err(StoreError::io("open", path))?,
+            path: path.to_owned(),
+        })
+    }
+
+    fn file(&self, name: &str) -> Result<File, ExportError> {
+        let opened = self.root.open(name.as_ref());
+        Ok(opened.map_err(StoreError::io("read", self.path.join(name)))?)
+    }
+
+    /// A file as text; what is no text in it is replaced.
+    fn text(&self, name: &str) -> Result<String, ExportError> {
+        let (path, mut bytes) = (self.path.join(name), Vec::new());
+        self.file(name)?
+            .take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(StoreError::io("read", &path))?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            return Err(ExportError::TooLarge {
+                path,
+                max_bytes: MAX_FILE_BYTES,
+            });
+        }
+        Ok(match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })
+    }
+
+    /// The names in a file, by its format as far as it can be read.
+    fn find_names(&self, finder: &mut Finder, name: &str) -> Result<(), ExportError> {
+        let path = self.path.join(name);
+        match path.extension() {
+            Some("toml" | "lock") => {
+                let text = self.text(name)?;
+                if let Ok(value) = toml::from_str::<serde_json::Value>(&text) {
+                    finder.json(&value);
+                }
+                // also what is in comments
+                finder.text(&text);
+            }
+            Some("json") => {
+                let text = self.text(name)?;
+                match serde_json::from_str(&text) {
+                    Ok(value) => finder.json(&value),
+                    Err(_) => finder.text(&text),
+                }
+            }
+            Some("jsonl") => {
+                for line in BufReader::new(self.file(name)?).split(b'\n') {
+                    let line = line.map_err(StoreError::io("read", &path))?;
+                    match serde_json::from_slice(&line) {
+                        Ok(value) => finder.json(&value),
+                        Err(_) => finder.text(&String::from_utf8_lossy(&line)),
+                    }
+                }
+            }
+            _ => finder.text(&self.text(name)?),
+        }
+        Ok(())
+    }
+
+    /// Writes a file as `to` of a bag, without what must not be in it.
+    fn write<W: Write + std::io::Seek>(
+        &self,
+        name: &str,
+        to: &str,
+        scrubber: &mut Scrubber,
+        bag: &mut Bag<'_, W>,
+    ) -> Result<(), ExportError> {
+        let path = self.path.join(name);
+        if clean::is_of_lines(&path) {
+            let mut file = BufReader::new(self.file(name)?);
+            return bag.add(to, |out| clean::lines(scrubber, &mut file, &path, out));
+        }
+        let text = clean::text(scrubber, &path, &self.text(name)?);
+        bag.add_text(to, &text)
+    }
+}
+
+/// Whether a name means the same file on every system and in a list of files.
+fn is_portable(name: &str) -> bool {
+    !name.contains(|c: char| c == '\\' || c.is_control())
 }
 
 impl<'c> Sources<'c> {
@@ -193,16 +289,18 @@ impl<'c> Sources<'c> {
         index: &Index,
         report: Option<&Utf8Path>,
     ) -> Result<Self, ExportError> {
+        let at = |name: &str| campaign.root().join(name);
+        let is_there = |name: &str| fs::symlink_metadata(at(name)).is_ok();
         let root = ["campaign.toml", "cvc.lock", "plan.json", "journal.jsonl"]
             .into_iter()
-            .filter(|name| campaign.root().join(name).is_file())
+            .filter(|name| is_there(name))
             .collect();
         let mut runs = Vec::new();
         for run in index.runs()? {
             let Some(dir) = run.dir else { continue };
             for name in ["records.jsonl", "facts.json"] {
                 let path = format!("{dir}/{name}");
-                if campaign.root().join(&path).is_file() {
+                if is_there(&path) {
                     runs.push(path);
                 }
             }
@@ -215,12 +313,18 @@ impl<'c> Sources<'c> {
                     name.extension().is_some_and(|of| known.contains(&of))
                         && !name.components().any(|part| part.as_str().starts_with('.'))
                 };
-                let found = files(dir)?.into_iter().filter(is_of_report).collect();
-                Some((dir.to_owned(), found))
+                let found: Vec<String> = files(dir)?.into_iter().filter(is_of_report).collect();
+                if let Some(name) = found.iter().find(|name| !is_portable(name)) {
+                    return Err(ExportError::Name {
+                        path: dir.join(name),
+                    });
+                }
+                Some((Folder::open(dir)?, found))
             }
             None => None,
         };
         Ok(Self {
+            folder: Folder::open(campaign.root())?,
             campaign,
             root,
             runs,
@@ -232,19 +336,20 @@ impl<'c> Sources<'c> {
     fn read(&self, options: ArtifactOptions<'_>) -> Result<(Scrubber, Beside), ExportError> {
         let mut finder = Finder::default();
         for name in self.root.iter().filter(|name| **name != "journal.jsonl") {
-            find_names(&mut finder, &self.campaign.root().join(name))?;
+            self.folder.find_names(&mut finder, name)?;
         }
-        let hosts = self.campaign.hosts();
-        if hosts.is_file() {
-            find_names(&mut finder, &hosts)?;
+        if let Some(hosts) = self.campaign.hosts().file_name()
+            && fs::symlink_metadata(self.campaign.hosts()).is_ok()
+        {
+            self.folder.find_names(&mut finder, hosts)?;
         }
         let mut beside = self.read_journal(&mut finder)?;
         for name in &self.runs {
-            find_names(&mut finder, &self.campaign.root().join(name))?;
+            self.folder.find_names(&mut finder, name)?;
         }
-        if let Some((dir, names)) = &self.report {
+        if let Some((folder, names)) = &self.report {
             for name in names {
-                finder.text(&read(&dir.join(name))?);
+                folder.find_names(&mut finder, name)?;
             }
         }
         finder.this_machine();
@@ -285,22 +390,20 @@ impl<'c> Sources<'c> {
         bag: &mut Bag<'_, W>,
     ) -> Result<(), ExportError> {
         for name in &self.root {
-            let path = self.campaign.root().join(name);
-            let text = match *name {
-                "journal.jsonl" => clean_journal(&path, scrubber)?,
-                _ => scrubber.clean(&read(&path)?).into_owned(),
-            };
-            bag.add_text(name, &text)?;
+            if *name == "journal.jsonl" {
+                let (path, file) = (self.campaign.journal(), self.folder.file(name)?);
+                bag.add(name, |out| clean_journal(&path, file, scrubber, out))?;
+            } else {
+                self.folder.write(name, name, scrubber, bag)?;
+            }
         }
         for name in &self.runs {
-            let text = read(&self.campaign.root().join(name))?;
-            bag.add_text(name, &scrubber.clean(&text))?;
+            self.folder.write(name, name, scrubber, bag)?;
         }
-        if let Some((dir, names)) = &self.report {
+        if let Some((folder, names)) = &self.report {
             for name in names {
-                let text = read(&dir.join(name))?;
-                let name = scrubber.clean(name).into_owned();
-                bag.add_text(&format!("report/{name}"), &scrubber.clean(&text))?;
+                let to = format!("report/{}", scrubber.clean(name));
+                folder.write(name, &to, scrubber, bag)?;
             }
         }
         Ok(())
@@ -325,84 +428,40 @@ fn count_attempt(entry: Entry, open: &mut HashMap<(RunId, u32), Timestamp>, besi
     }
 }
 
-/// The names in a file, by its format as far as it can be read.
-fn find_names(finder: &mut Finder, path: &Utf8Path) -> Result<(), ExportError> {
-    let text = read(path)?;
-    match path.extension() {
-        Some("toml" | "lock") => {
-            if let Ok(value) = toml::from_str::<serde_json::Value>(&text) {
-                finder.json(&value);
-            }
-            // also what is in comments
-            finder.text(&text);
-        }
-        Some("json") => match serde_json::from_str(&text) {
-            Ok(value) => finder.json(&value),
-            Err(_) => finder.text(&text),
-        },
-        _ => {
-            for line in text.lines() {
-                match serde_json::from_str(line) {
-                    Ok(value) => finder.json(&value),
-                    Err(_) => finder.text(line),
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
 /// The journal without names, with the checksums of its new lines. A torn end is left out.
-fn clean_journal(path: &Utf8Path, scrubber: &mut Scrubber) -> Result<String, ExportError> {
-    let mut text = String::new();
-    let file = File::open(path).map_err(StoreError::io("read", path))?;
+fn clean_journal(
+    path: &Utf8Path,
+    file: File,
+    scrubber: &mut Scrubber,
+    out: &mut dyn Write,
+) -> Result<(), ExportError> {
     let mut failed = None;
-    line_file::scan(file, |_, line| {
+    let mut write = |line: &[u8]| {
         let has_sum = check_sum(line) == Sum::Right;
         let content = match line_file::sum_of(line).filter(|_| has_sum) {
             // `,"sum":"` before it, `"}` behind it
-            Some(sum) => &line[..line.len() - sum.len() - 10],
-            None => line,
+            Some(sum) => [&line[..line.len() - sum.len() - 10], b"}"].concat(),
+            None => line.to_vec(),
         };
-        let mut clean = scrubber
-            .clean(&String::from_utf8_lossy(content))
-            .into_owned();
+        let mut clean = clean::json(scrubber, &String::from_utf8_lossy(&content)).into_bytes();
         if has_sum {
-            clean.push('}');
-            match line_file::with_sum(clean.into_bytes()) {
-                Ok(line) => text.push_str(&String::from_utf8_lossy(&line)),
-                Err(error) => failed = Some(error),
-            }
+            clean = line_file::with_sum(clean)?;
         } else {
-            text.push_str(&clean);
-            text.push('\n');
+            clean.push(b'\n');
+        }
+        out.write_all(&clean)
+    };
+    line_file::scan(file, |_, line| {
+        if failed.is_none() {
+            failed = write(line).err();
         }
         Ok(())
     })
     .map_err(StoreError::io("read", path))?;
     match failed {
-        Some(error) => Err(StoreError::io("read", path)(error).into()),
-        None => Ok(text),
+        Some(error) => Err(StoreError::io("write", path)(error).into()),
+        None => Ok(()),
     }
-}
-
-/// A file as text; what is no text in it is replaced.
-fn read(path: &Utf8Path) -> Result<String, ExportError> {
-    let file = File::open(path).map_err(StoreError::io("read", path))?;
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(StoreError::io("read", path))?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(ExportError::TooLarge {
-            path: path.to_owned(),
-            max_bytes: MAX_FILE_BYTES,
-        });
-    }
-    Ok(match String::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    })
 }
 
 fn write_tables<W: Write + std::io::Seek>(
@@ -419,12 +478,11 @@ fn write_tables<W: Write + std::io::Seek>(
                 let text = texts.get(at)?.as_deref()?;
                 // facts: run, key, value
                 let key = texts.get(1).and_then(Option::as_deref).unwrap_or_default();
-                Some(match (table.name, at) {
-                    ("facts", 2) => {
-                        scrubber.clean_value(key.rsplit('.').next().unwrap_or(key), text)
-                    }
-                    _ => scrubber.clean(text).into_owned(),
-                })
+                let name = match (table.name, at) {
+                    ("facts", 2) => key,
+                    _ => &table.columns[at].name,
+                };
+                Some(scrubber.clean_value(name.rsplit('.').next().unwrap_or(name), text))
             })
         })?;
     }

@@ -200,7 +200,7 @@ pub(super) struct Names {
 impl Names {
     /// The word for a name; a new one if it has none.
     pub(super) fn word(&mut self, kind: Kind, name: &str) -> String {
-        let name = name.to_ascii_lowercase();
+        let name = name.to_lowercase();
         if let Some(word) = self.words.get(&(kind, name.clone())) {
             return word.clone();
         }
@@ -223,13 +223,12 @@ impl Names {
     }
 
     pub(super) fn has_host(&self, name: &str) -> bool {
-        self.words
-            .contains_key(&(Kind::Host, name.to_ascii_lowercase()))
+        self.words.contains_key(&(Kind::Host, name.to_lowercase()))
     }
 
     /// Whether it is a name where only one can stand.
     pub(super) fn is_in_context(&self, kind: Kind, name: &str) -> bool {
-        let name = name.to_ascii_lowercase();
+        let name = name.to_lowercase();
         self.words.contains_key(&(kind, name))
     }
 
@@ -239,6 +238,11 @@ impl Names {
             .iter()
             .filter(|(_, name)| !WORDS.contains(&name.as_str()))
             .filter_map(|key| Some((key.1.clone(), self.words.get(key)?.clone())))
+            // letters beyond ASCII are compared as they are
+            .flat_map(|(name, word)| {
+                let upper = (!name.is_ascii()).then(|| (name.to_uppercase(), word.clone()));
+                [(name, word)].into_iter().chain(upper)
+            })
             .collect()
     }
 
@@ -298,10 +302,7 @@ impl Finder {
                 self.add(Kind::Account, found.get(1).map_or("", |m| m.as_str()));
             }
         }
-        for pair in pairs(text) {
-            let (Some(name), Some(value)) = (pair.get(1), pair.get(2)) else {
-                continue;
-            };
+        for (name, value) in pairs(text) {
             let value = value.as_str().trim_matches(['"', '\'', '\\']);
             match name.as_str() {
                 "USER" | "LOGNAME" | "USERNAME" => self.add(Kind::User, value),

@@ -1,7 +1,7 @@
 //! What secrets, names and addresses look like.
 
 use cvc_core::environment::may_hold_secret;
-use regex::{Captures, Regex};
+use regex::{Captures, Match, Regex};
 use std::sync::LazyLock;
 
 /// What stands for a secret.
@@ -14,10 +14,10 @@ macro_rules! pattern {
     };
 }
 
-// a name and a value, as shells, TOML and JSON write them, also JSON in a text of JSON
+// a name and a value, as shells, TOML, JSON and tables of Markdown and TeX write them, also JSON in a text of JSON
 pattern!(
     PAIR,
-    r#"([A-Za-z_][A-Za-z0-9_-]*)\\?["']?[ \t]*[=:][ \t]*('\\''.*?'\\''|"""(?s:.*?)"""|'''(?s:.*?)'''|\\"(?:.*?)\\"|"(?:[^"\\]|\\.)*"|'[^'\n]*'|[^\s,;"'\\}\])<>]+)"#
+    r#"([\p{L}_][\p{L}\p{N}_-]*)\\?["']?(?:[ \t]*[=:][ \t]*|[ \t]+[|&][ \t]+)('\\''.*?'\\''|"""(?s:.*?)"""|'''(?s:.*?)'''|\\"(?:.*?)\\"|"(?:[^"\\]|\\.)*"|'[^'\n]*'|[^\s,;"'\\}\])<>]+)"#
 );
 // --token value
 pattern!(
@@ -29,13 +29,20 @@ pattern!(
     AUTHORIZATION,
     r#"(?i)\bauthorization\\*["']?\s*[=:]\s*\\*["']?([^\n"'\\]+)"#
 );
+// Bearer value
+pattern!(BEARER, r"(?i)\bbearer[ \t]+([A-Za-z0-9._~+/=-]+)");
 pattern!(
     PRIVATE_KEY,
     r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)"
 );
 pattern!(
     TOKEN,
-    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_[A-Za-z0-9_]{20,}\b"
+    concat!(
+        r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_[A-Za-z0-9_]{20,}\b",
+        // Hugging Face, GitLab, Slack, JSON Web Tokens
+        r"|\bhf_[A-Za-z0-9]{8,}\b|\bglpat-[A-Za-z0-9_-]{8,}|\bxox[a-z]-[A-Za-z0-9-]{8,}",
+        r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?"
+    )
 );
 pattern!(URL_PASSWORD, r"://[^/\s:@\x22]+:([^/\s@\x22]+)@");
 pattern!(IPV4, r"\b(?:\d{1,3}\.){3}\d{1,3}\b");
@@ -57,11 +64,11 @@ pattern!(
 pattern!(QUOTED_ACCOUNT, r#"["'](\d{12})\\?["']"#);
 pattern!(
     HOME,
-    r"/(?:home|homes|Users|users)/([A-Za-z0-9][A-Za-z0-9._-]*)"
+    r"/(?:home|homes|Users|users)/([\p{L}\p{N}][\p{L}\p{M}\p{N}._-]*)"
 );
 pattern!(
     USER_AT_HOST,
-    r"([A-Za-z0-9][A-Za-z0-9._+-]*)@([A-Za-z][A-Za-z0-9.-]*[A-Za-z0-9]|[A-Za-z])"
+    r"([\p{L}\p{N}][\p{L}\p{M}\p{N}._+-]*)@(\p{L}[\p{L}\p{M}\p{N}.-]*[\p{L}\p{N}]|\p{L})"
 );
 pattern!(
     NODE_LIST,
@@ -74,15 +81,28 @@ pattern!(
     r"(?i)secret|token|passw|_key|api_?key|access|jwt|aws_|\bkey\b|\buser|\bhost|\blogname"
 );
 
-/// Names with values, if any of them may be a secret, a user or a host.
-pub(super) fn pairs(text: &str) -> impl Iterator<Item = Captures<'_>> {
+/// Names with values, if any of them may be a secret, a user or a host. A value that is not one of these may have others in it.
+pub(super) fn pairs(text: &str) -> Vec<(Match<'_>, Match<'_>)> {
     let is_telling = TELLING
         .as_ref()
         .is_none_or(|telling| telling.is_match(text));
-    is_telling
-        .then(|| matches(&PAIR, text))
-        .into_iter()
-        .flatten()
+    let (Some(pattern), true) = (PAIR.as_ref(), is_telling) else {
+        return Vec::new();
+    };
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(pair) = pattern.captures_at(text, at) {
+        let (Some(name), Some(value)) = (pair.get(1), pair.get(2)) else {
+            break;
+        };
+        // `a: token=b` is a pair, and has one
+        at = if is_secret(name.as_str()) {
+            value.end()
+        } else {
+            value.start()
+        };
+        found.push((name, value));
+    }
+    found
 }
 
 /// All matches of a pattern.
@@ -127,6 +147,7 @@ mod tests {
             &TELLING,
             &OPTION,
             &AUTHORIZATION,
+            &BEARER,
             &PRIVATE_KEY,
             &TOKEN,
             &URL_PASSWORD,

@@ -1,11 +1,12 @@
 //! Takes secrets and names out of texts.
 
 use super::{
+    clean::json,
     names::{Kind, Names, is_generic},
     patterns::{
-        ARN_ACCOUNT, AUTHORIZATION, CLOUD_ID, HOME, IPV4, IPV4_DASHED, IPV6, MAC, NODE_LIST,
-        OPTION, PRIVATE_KEY, QUOTED_ACCOUNT, TOKEN, URL_PASSWORD, USER_AT_HOST, WITHHELD,
-        is_secret, matches, pairs,
+        ARN_ACCOUNT, AUTHORIZATION, BEARER, CLOUD_ID, HOME, IPV4, IPV4_DASHED, IPV6, MAC,
+        NODE_LIST, OPTION, PRIVATE_KEY, QUOTED_ACCOUNT, TOKEN, URL_PASSWORD, USER_AT_HOST,
+        WITHHELD, is_secret, matches, pairs,
     },
 };
 use aho_corasick::AhoCorasick;
@@ -13,6 +14,7 @@ use cvc_core::nodelist;
 use regex::Regex;
 use std::{
     borrow::Cow,
+    collections::HashMap,
     net::{Ipv4Addr, Ipv6Addr},
     ops::Range,
 };
@@ -27,7 +29,13 @@ pub(super) struct Scrubber {
     words: Vec<String>,
     /// Names like those of known hosts, with other numbers.
     like_hosts: Option<Regex>,
+    /// Short texts that were cleaned: most stand in many places.
+    cleaned: HashMap<String, String>,
 }
+
+/// Texts of which it is kept what became of them, and their maximum length, bytes.
+const MAX_CLEANED: usize = 100_000;
+const MAX_SHORT: usize = 64;
 
 impl Scrubber {
     pub(super) fn new(names: Names, keeps_names: bool) -> Self {
@@ -50,6 +58,7 @@ impl Scrubber {
             known,
             words,
             like_hosts: like_hosts.flatten(),
+            cleaned: HashMap::new(),
         }
     }
 
@@ -66,12 +75,27 @@ impl Scrubber {
         replaced(text, spans)
     }
 
+    /// The same of a text that may come again.
+    pub(super) fn clean_again(&mut self, text: &str) -> String {
+        if let Some(clean) = self.cleaned.get(text) {
+            return clean.clone();
+        }
+        let clean = self.clean(text).into_owned();
+        if text.len() <= MAX_SHORT && self.cleaned.len() < MAX_CLEANED {
+            self.cleaned.insert(text.to_owned(), clean.clone());
+        }
+        clean
+    }
+
     /// A value, by its name.
     pub(super) fn clean_value(&mut self, name: &str, text: &str) -> String {
         if is_secret(name) {
-            return WITHHELD.to_owned();
+            WITHHELD.to_owned()
+        } else if text.starts_with(['{', '[']) {
+            json(self, text)
+        } else {
+            self.clean_again(text)
         }
-        self.clean(text).into_owned()
     }
 
     /// Leaves JSON and TOML what they are, as [`cvc_core::log::redact`] does not.
@@ -85,13 +109,10 @@ impl Scrubber {
         for pattern in [&PRIVATE_KEY, &TOKEN] {
             spans.extend(matches(pattern, text).filter_map(|m| Some(withheld(m.get(0)?.range()))));
         }
-        for pattern in [&URL_PASSWORD, &OPTION, &AUTHORIZATION] {
+        for pattern in [&URL_PASSWORD, &OPTION, &AUTHORIZATION, &BEARER] {
             spans.extend(matches(pattern, text).filter_map(|m| Some(withheld(m.get(1)?.range()))));
         }
-        for pair in pairs(text) {
-            let (Some(name), Some(value)) = (pair.get(1), pair.get(2)) else {
-                continue;
-            };
+        for (name, value) in pairs(text) {
             if is_secret(name.as_str()) {
                 spans.push(withheld(inside_quotes(value.as_str(), value.start())));
             }
@@ -321,6 +342,21 @@ mod tests {
                 r#"{"authorization":"withheld"}"#,
             ),
             ("AKIAABCDEFGHIJKLMNOP", "withheld"),
+            ("error: token=abc12, done", "error: token=withheld, done"),
+            (
+                "detail = \"exit code: 3 password: x1\"",
+                "detail = \"exit code: 3 password: withheld\"",
+            ),
+            (
+                "sent Bearer longsecret7 there",
+                "sent Bearer withheld there",
+            ),
+            ("| password | x1 |", "| password | withheld |"),
+            (
+                "hf_abcdefgh12 glpat-abcdefgh12 xoxb-12-abcdef",
+                "withheld withheld withheld",
+            ),
+            ("eyJhbGciOiJ9.eyJzdWIi.c2ln", "withheld"),
             ("key = \"ckpt\"", "key = \"ckpt\""),
         ] {
             assert_eq!(s.without_secrets(text), clean);
@@ -336,6 +372,15 @@ mod tests {
         assert_eq!(
             s.clean("hunter2hunter2 in us-east-1, AWS_REGION=us-east-1"),
             "withheld in us-east-1, AWS_REGION=withheld"
+        );
+    }
+
+    #[test]
+    fn names_have_letters_of_any_script() {
+        let mut s = scrubber(&[r#"{"user": "josé"}"#]);
+        assert_eq!(
+            s.clean("/home/josé/x JOSÉ, josé@maschine-ü josés"),
+            "/home/user-1/x user-1, user-1@maschine-ü josés"
         );
     }
 

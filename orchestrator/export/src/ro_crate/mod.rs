@@ -7,19 +7,18 @@ mod software;
 use crate::{
     error::ExportError,
     package, tables,
-    target::{Exported, hex, json, make},
+    target::{Exported, copy_summed, json, make},
 };
 use camino::Utf8Path;
-use cvc_core::store::{CampaignDir, StoreError, write_whole};
+use cvc_core::store::{CampaignDir, StoreError, regular, write_whole};
 use cvc_index::{Index, IndexedRun, factors::texts};
 use entity::{fragment, to};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use software::Software;
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{self, Read, Write},
+    io,
 };
 
 /// The profile.
@@ -110,7 +109,7 @@ impl Crate {
             let path = below.join(&file);
             let mut read = File::open(&path).map_err(StoreError::io("read", &path))?;
             let (bytes, digest) =
-                digest(&mut read, &mut io::sink()).map_err(StoreError::io("read", &path))?;
+                copy_summed(&mut read, &mut io::sink()).map_err(StoreError::io("read", &path))?;
             self.add_file(&format!("tables/{file}"), &what, bytes, &digest);
         }
         self.add_runs(campaign, index, description, dir)?;
@@ -178,7 +177,7 @@ impl Crate {
             ("facts.json", "versions and environment of run RUN"),
         ] {
             let from = campaign.root().join(place).join(name);
-            if !from.is_file() {
+            if fs::symlink_metadata(&from).is_err() {
                 continue;
             }
             fs::create_dir_all(&below).map_err(StoreError::io("create", &below))?;
@@ -298,7 +297,7 @@ impl Crate {
         id: &str,
         what: &str,
     ) -> Result<bool, ExportError> {
-        let mut read = match File::open(from) {
+        let mut read = match regular::open(from.as_std_path()) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(StoreError::io("read", from)(error).into()),
@@ -306,7 +305,7 @@ impl Crate {
         let path = dir.join(id);
         let mut file = File::create(&path).map_err(StoreError::io("create", &path))?;
         let (bytes, digest) =
-            digest(&mut read, &mut file).map_err(StoreError::io("write", &path))?;
+            copy_summed(&mut read, &mut file).map_err(StoreError::io("write", &path))?;
         self.add_file(id, what, bytes, &digest);
         Ok(true)
     }
@@ -341,22 +340,4 @@ const AGENT: &str = "#agent";
 /// Whether the run has come to an end of any kind.
 fn is_made(run: &IndexedRun) -> bool {
     matches!(run.state.as_str(), "succeeded" | "failed" | "quarantined")
-}
-
-/// Copies, and returns the number of bytes with their SHA-256.
-fn digest(from: &mut impl Read, to: &mut impl Write) -> io::Result<(u64, String)> {
-    let (mut bytes, mut sum) = (0, Sha256::new());
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let read = match from.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        to.write_all(&buffer[..read])?;
-        sum.update(&buffer[..read]);
-        bytes += read as u64;
-    }
-    Ok((bytes, hex(&sum.finalize())))
 }

@@ -418,3 +418,126 @@ fn the_library_of_others_takes_a_bag() {
         String::from_utf8_lossy(&checked.stderr)
     );
 }
+
+#[test]
+fn links_and_pipes_in_a_campaign_or_a_report_are_errors_at_once_and_never_published() {
+    let made = Made::new(|dir| drop(common::campaign(dir)));
+    let dir = report(&made);
+    let secret = made.path("netrc");
+    fs::write(&secret, "machine login SECRET-TEXT").expect("a file");
+    let run = made
+        .index
+        .runs()
+        .expect("runs")
+        .into_iter()
+        .find_map(|run| run.dir);
+    let run = made.path("c").join(run.expect("a run"));
+    let options = ArtifactOptions {
+        report: Some(&dir),
+        ..ArtifactOptions::default()
+    };
+    let of_campaign = ["campaign.toml", "plan.json", "journal.jsonl", "hosts.json"];
+    let mut places: Vec<_> = of_campaign.map(|name| made.path("c").join(name)).into();
+    places.extend(["facts.json", "records.jsonl"].map(|name| run.join(name)));
+    places.extend([dir.join("csv/x.csv"), dir.join("new.json")]);
+    for place in places {
+        let kept = made.path("kept");
+        let was_there = fs::rename(&place, &kept).is_ok();
+        for is_link in [true, false] {
+            if is_link {
+                std::os::unix::fs::symlink(&secret, &place).expect("links");
+            } else {
+                let made = Command::new("mkfifo").arg(&place).status();
+                assert!(made.expect("mkfifo").success());
+            }
+            let error = export(&made, options, "a.zip")
+                .expect_err("not published")
+                .to_string();
+            assert!(error.contains(place.as_str()), "{error}");
+            assert!(!made.path("a.zip").exists());
+            fs::remove_file(&place).expect("removes");
+        }
+        if was_there {
+            fs::rename(&kept, &place).expect("as it was");
+        }
+    }
+    // a directory on the way, too
+    let aside = made.path("aside");
+    fs::rename(&run, &aside).expect("renames");
+    std::os::unix::fs::symlink(&aside, &run).expect("links");
+    export(&made, options, "a.zip").expect_err("it lies behind a link");
+    fs::remove_file(&run).expect("removes");
+    fs::rename(&aside, &run).expect("as it was");
+    export(&made, options, "a.zip").expect("nothing is left of them");
+}
+
+#[test]
+fn names_of_files_break_no_list_of_a_bag() {
+    let made = Made::new(|dir| drop(common::campaign(dir)));
+    let dir = report(&made);
+    fs::write(dir.join("50%.csv"), "a\n1\n").expect("a table");
+    let options = ArtifactOptions {
+        report: Some(&dir),
+        replace: true,
+        ..ArtifactOptions::default()
+    };
+    for _ in 0..2 {
+        export(&made, options, "a.zip").expect("an artefact");
+    }
+    let files = unzipped(&made.path("a.zip"));
+    let manifest = files
+        .iter()
+        .find(|(name, _)| name.ends_with("/manifest-sha256.txt"));
+    let manifest = String::from_utf8_lossy(manifest.expect("a list").1);
+    assert!(manifest.contains("data/report/50%25.csv\n"), "{manifest}");
+    for name in ["a\nb.csv", "x\\..\\..\\evil.html", "a\u{7}.md"] {
+        fs::write(dir.join(name), "x").expect("a file");
+        let error = export(&made, options, "a.zip").expect_err(name);
+        assert!(matches!(error, ExportError::Name { .. }), "{error}");
+        fs::remove_file(dir.join(name)).expect("removes");
+    }
+}
+
+#[test]
+fn short_secrets_stay_out_of_every_file_of_an_artefact() {
+    let made = Made::new(|dir| {
+        campaign_with_names(dir);
+        let path = dir.join("journal.jsonl");
+        let journal = fs::read_to_string(&path).expect("a journal");
+        let mut text = String::new();
+        for line in journal.lines() {
+            let mut entry: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            entry.as_object_mut().expect("an entry").remove("sum");
+            if entry["outcome"]["result"] == "failed" {
+                let detail = r#"exit code 3: FAILURE {"password": "shrt1"} token=abc12 Bearer q7q7 /home/josé"#;
+                entry["outcome"]["detail"] = serde_json::json!(detail);
+            }
+            let json = serde_json::to_vec(&entry).expect("JSON");
+            let line = cvc_core::store::line_file::with_sum(json).expect("a line");
+            text.push_str(std::str::from_utf8(&line).expect("text"));
+        }
+        fs::write(path, text).expect("a journal");
+    });
+    let dir = report(&made);
+    let html = "<td>{&quot;password&quot;: &quot;shrt1&quot;} token&#x3D;abc12 Bearer q7q7</td><p>josé</p>";
+    fs::write(dir.join("report.html"), html).expect("a report");
+    let csv = "run,detail\r\n1,\"{\"\"password\"\": \"\"shrt1\"\"} token=abc12\"\r\n";
+    fs::write(dir.join("csv/x.csv"), csv).expect("a table");
+    let options = ArtifactOptions {
+        report: Some(&dir),
+        ..ArtifactOptions::default()
+    };
+    export(&made, options, "a.zip").expect("an artefact");
+    let files = unzipped(&made.path("a.zip"));
+    check_bag(&files);
+    for (name, bytes) in &files {
+        let text = String::from_utf8_lossy(bytes);
+        for secret in ["shrt1", "abc12", "q7q7", "josé", "user-1é"] {
+            assert!(!text.contains(secret), "{name}: {secret}");
+        }
+    }
+    let journal = files
+        .iter()
+        .find(|(name, _)| name.ends_with("/journal.jsonl"));
+    assert!(String::from_utf8_lossy(journal.expect("a journal").1).contains("exit code 3"));
+}

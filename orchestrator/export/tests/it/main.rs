@@ -103,6 +103,37 @@ fn only_an_export_is_replaced_and_only_if_nothing_was_added_to_it() {
     assert!(matches!(export(true), Err(ExportError::Foreign { file, .. }) if file == "mine.txt"));
     assert_eq!(fs::read(to.join("mine.txt")).expect("kept"), b"mine");
 
+    fs::remove_file(to.join("mine.txt")).expect("removed");
+    // an edited file is somebody's work, too
+    let text = fs::read_to_string(to.join("runs.csv")).expect("a table");
+    fs::write(to.join("runs.csv"), format!("{text}x")).expect("edited");
+    assert!(matches!(export(true), Err(ExportError::Edited { file, .. }) if file == "runs.csv"));
+    fs::write(to.join("runs.csv"), &text).expect("as it was");
+    export(true).expect("replaced");
+    // what commands that were killed left goes, unless somebody has put something there
+    let host = cvc_core::store::own_prefix("export").expect("own times");
+    let gone = host.replace(&format!("-{}-", std::process::id()), "-4194305-");
+    let (half, old) = (
+        made.path(&format!("{gone}a")),
+        made.path(&format!("{gone}b")),
+    );
+    fs::create_dir(&half).expect("a directory");
+    fs::write(half.join("runs.csv"), "half").expect("a file");
+    fs::create_dir(&old).expect("a directory");
+    for entry in fs::read_dir(&to).expect("lists").flatten() {
+        fs::copy(
+            entry.path(),
+            old.join(entry.file_name().to_string_lossy().as_ref()),
+        )
+        .expect("copies");
+    }
+    fs::write(old.join("mine.txt"), "mine").expect("a file");
+    export(true).expect("replaced");
+    assert!(!half.exists() && old.join("mine.txt").exists());
+    fs::remove_file(old.join("mine.txt")).expect("removed");
+    export(true).expect("replaced");
+    assert!(!old.exists());
+
     let other = made.path("other");
     fs::create_dir(&other).expect("a directory");
     fs::write(other.join("points.csv"), "mine").expect("a file");

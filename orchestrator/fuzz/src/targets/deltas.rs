@@ -1,8 +1,8 @@
 //! Files of a series of deltas.
 
 use super::scratch::with_dir;
-use cvc_delta::{Series, Signature, StateFile};
-use std::fs;
+use cvc_delta::{Series, Signature, StateFile, Summary};
+use std::{fs, os::unix::fs::MetadataExt};
 
 pub(crate) const STATE_WORDS: &[&str] = &[
     "cvcdelt\u{1}",
@@ -57,6 +57,90 @@ fn seal(bytes: &mut [u8], from: usize) {
     }
 }
 
+pub(crate) const HEAD_WORDS: &[&str] = &[
+    "\"links\":[[\"a//b\",\"../outside\"],[\"a/b/x\",\"/tmp/x\"]]",
+    "[\"a/./b\",\"..\"],[\"a/b/x\",\"y\"]",
+    "\"name\":\"a/b/x\"",
+    "../outside/x",
+    "//",
+    "/./",
+    "/../",
+    "\\u0000",
+    "18446744073709551615",
+    "\"mode\":2541",
+];
+
+/// The head of a state's file, with a right checksum and a digest that is that of its names and links: nothing is written outside of the place where
+/// the state is restored, whatever the head says.
+pub(crate) fn head(data: &[u8]) {
+    let end = BASE.len() - 16;
+    let at = u64::from_le_bytes(BASE[end..end + 8].try_into().expect("eight bytes"));
+    let at = usize::try_from(at).expect("of a small file");
+    let length = u64::from_le_bytes(BASE[at..at + 8].try_into().expect("eight bytes"));
+    let rest = at + 24 + usize::try_from(length).expect("of a small file");
+    let head = match serde_json::from_slice::<Summary>(data) {
+        Ok(mut summary) => {
+            summary.digest = summary.digest_of_files();
+            serde_json::to_vec(&summary).expect("plain data")
+        }
+        Err(_) => data.to_vec(),
+    };
+    let section = [&(head.len() as u64).to_le_bytes()[..], &[0; 16], &head].concat();
+    let mut sealed = [&BASE[..at], &section, &BASE[rest..]].concat();
+    seal(&mut sealed, at);
+    with_dir(|dir| {
+        let path = dir.join("0001.state").into_std_path_buf();
+        let outside = dir.join("outside");
+        fs::create_dir(&outside).expect("makes");
+        fs::write(&path, &sealed).expect("writes");
+        let to = dir.join("back").into_std_path_buf();
+        let restored = StateFile::open(&path)
+            .and_then(|file| cvc_delta::Chain::new(vec![file]))
+            .and_then(|mut chain| chain.restore(&to, &|_| {}));
+        assert_eq!(restored.is_ok(), to.exists());
+        assert_eq!(
+            fs::read_dir(&outside).expect("lists").count(),
+            0,
+            "written outside"
+        );
+        let expected = 2 + usize::from(to.exists());
+        assert_eq!(fs::read_dir(dir).expect("lists").count(), expected);
+        let mut open: Vec<_> = to.exists().then_some(to).into_iter().collect();
+        while let Some(dir) = open.pop() {
+            for entry in fs::read_dir(&dir).expect("lists") {
+                let path = entry.expect("an entry").path();
+                let found = fs::symlink_metadata(&path).expect("it is there");
+                assert_eq!(found.mode() & 0o6000, 0, "{}", path.display());
+                if found.is_dir() {
+                    open.push(path);
+                }
+            }
+        }
+    });
+}
+
+/// Makes the digest in a head that of its names and links, where it can be read.
+fn with_digest(bytes: &mut [u8], from: usize) {
+    let Some(before) = bytes.get(from..from + 24) else {
+        return;
+    };
+    let length = u64::from_le_bytes(before[..8].try_into().expect("eight bytes"));
+    let end = usize::try_from(length)
+        .ok()
+        .and_then(|length| (from + 24).checked_add(length));
+    let Some(head) = end.and_then(|end| bytes.get_mut(from + 24..end)) else {
+        return;
+    };
+    let Ok(summary) = serde_json::from_slice::<Summary>(head) else {
+        return;
+    };
+    let (old, new) = (summary.digest.as_bytes(), summary.digest_of_files());
+    let place = head.windows(old.len().max(1)).position(|part| part == old);
+    if let Some(at) = place.filter(|_| old.len() == new.len()) {
+        head[at..at + new.len()].copy_from_slice(new.as_bytes());
+    }
+}
+
 /// The file of a state: as it is, and with right checksums of its tables.
 pub(crate) fn state(data: &[u8]) {
     let mut sealed = data.to_vec();
@@ -65,6 +149,7 @@ pub(crate) fn state(data: &[u8]) {
     {
         let from = usize::try_from(u64::from_le_bytes(*place)).unwrap_or(usize::MAX);
         if from < sealed.len() {
+            with_digest(&mut sealed, from);
             seal(&mut sealed, from);
         }
     }

@@ -68,6 +68,7 @@ readers! {
     checkpoint_directories_are_withstood: "checkpoint-dir",
     tables_are_withstood: "csv",
     darshan_logs_are_withstood: "darshan-log",
+    heads_of_deltas_are_withstood: "delta-head",
     manifests_of_deltas_are_withstood: "delta-series",
     hashes_of_deltas_are_withstood: "delta-signature",
     states_of_deltas_are_withstood: "delta-state",

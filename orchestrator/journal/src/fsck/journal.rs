@@ -9,10 +9,10 @@ use cvc_core::ids::NodeName;
 use cvc_core::store::{
     CampaignDir, StoreError, claimed_lineage,
     line_file::{self, BadLine},
-    sealed_outcome,
+    regular, sealed_outcome,
 };
 use cvc_core::units::counted;
-use std::{collections::BTreeMap, fs::File};
+use std::collections::BTreeMap;
 
 /// A journal, damaged or not.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(super) struct Salvaged {
 impl OldJournal {
     pub(super) fn read(dir: &CampaignDir) -> Result<Self, StoreError> {
         let path = dir.journal();
-        let file = match File::open(&path) {
+        let file = match regular::open(path.as_std_path()) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Self::default());

@@ -8,7 +8,8 @@ use crate::{CampaignState, Event, Journal, forget_mark};
 use camino::Utf8PathBuf;
 use cvc_core::ids::RunId;
 use cvc_core::store::{
-    CampaignDir, CampaignLock, StoreError, free_name, line_file::with_sum, put_aside, write_whole,
+    CampaignDir, CampaignLock, StoreError, free_name, line_file::with_sum, put_aside, regular,
+    write_whole,
 };
 
 /// What was repaired.
@@ -103,7 +104,7 @@ fn rewrite(dir: &CampaignDir) -> Result<Option<Utf8PathBuf>, StoreError> {
     let old = OldJournal::read(dir)?;
     let kept = if path.exists() {
         let kept = free_name(&path);
-        let text = std::fs::read(&path).map_err(StoreError::io("read", &path))?;
+        let text = regular::read(path.as_std_path()).map_err(StoreError::io("read", &path))?;
         write_whole(&kept, &text)?;
         Some(kept)
     } else {

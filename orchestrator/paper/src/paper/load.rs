@@ -9,7 +9,7 @@ use super::{
     published::Paper,
     rules,
 };
-use cvc_analysis::report::Confidence;
+use cvc_analysis::report::{Confidence, slug};
 use cvc_core::source::{Source, SourceError, SourceErrors, Step, closest, span_of, suggestion};
 use cvc_index::csv::{CsvField, CsvTable};
 use std::path::{Path, PathBuf};
@@ -121,13 +121,18 @@ fn check(source: &Source, table: &DeTable<'_>, raw: &RawPaper, folder: &Path) ->
         );
     }
     for (t, definition) in raw.tables.iter().enumerate() {
-        if raw.tables[..t]
-            .iter()
-            .any(|other| other.id == definition.id)
-        {
+        // files of reports are called by their slugs
+        let mut before = raw.tables[..t].iter();
+        if let Some(other) = before.find(|other| slug(&other.id) == slug(&definition.id)) {
+            let (id, other) = (&definition.id, &other.id);
+            let message = if id == other {
+                format!("the table `{id}` is given twice")
+            } else {
+                format!("the tables `{other}` and `{id}` would have the same file in a report")
+            };
             fail(
                 &["tables".into(), t.into(), "id".into()],
-                format!("the table `{}` is given twice", definition.id),
+                message,
                 "rename one".into(),
             );
         }

@@ -45,6 +45,26 @@ fn written(dir: &Path, paper: &str, table: &str, anomalies: &str) -> Result<Pape
 }
 
 #[test]
+fn tables_that_would_have_one_file_in_a_report_are_refused() {
+    let table =
+        &PAPER[PAPER.find("[[tables]]").expect("a table")..PAPER.find("[[anomaly").expect("cells")];
+    for (id, message) in [
+        (
+            "4-1",
+            "the tables `4.1` and `4-1` would have the same file in a report",
+        ),
+        ("4.1", "the table `4.1` is given twice"),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let more = [("4.1"), id].map(|id| table.replace("id = \"1\"", &format!("id = \"{id}\"")));
+        let paper = PAPER.replace("[[anomaly", &format!("{}[[anomaly", more.concat()));
+        let errors = written(dir.path(), &paper, TABLE, ANOMALIES).expect_err("one file of two");
+        let messages: Vec<&str> = errors.0.iter().map(|e| e.message.as_str()).collect();
+        assert_eq!(messages, [message]);
+    }
+}
+
+#[test]
 fn a_paper_is_a_folder_and_nothing_more() {
     let dir = tempfile::tempdir().expect("a directory");
     let paper = written(dir.path(), PAPER, TABLE, ANOMALIES).unwrap_or_else(|e| panic!("{e}"));

@@ -4,6 +4,7 @@ use super::{ATTEMPTS, SshHost, remote};
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use cvc_core::log::{Ended, command_event};
 use cvc_engine::host::{Host, HostError, THIS_MACHINE, bounded};
+use cvc_os::beneath::Beneath;
 use cvc_os::space::free_bytes;
 use std::{
     fs::{File, Permissions},
@@ -368,6 +369,7 @@ pub fn unpack(
         problem: problem.to_owned(),
     };
     std::fs::create_dir_all(to).map_err(here)?;
+    let root = Beneath::at(to.as_std_path()).map_err(here)?;
     let mut archive = tar::Archive::new(reader);
     archive.set_preserve_permissions(false);
     archive.set_preserve_mtime(true);
@@ -377,17 +379,27 @@ pub fn unpack(
         let mut entry = entry.map_err(here)?;
         let path = Utf8PathBuf::from_path_buf(entry.path().map_err(here)?.into_owned())
             .map_err(|p| refused(&p.to_string_lossy(), "its name is not UTF-8"))?;
-        if !stays(Utf8Path::new(""), &path) {
+        let climbs = path
+            .components()
+            .any(|part| part == Utf8Component::ParentDir);
+        if climbs || !stays(Utf8Path::new(""), &path) {
             return Err(refused(path.as_str(), "it would be written outside"));
         }
-        // tar itself never writes through a link, so this entry was made to leave the directory
-        if path
-            .ancestors()
-            .skip(1)
-            .any(|a| to.join(a).is_symlink() && !a.as_str().is_empty())
-        {
-            return Err(refused(path.as_str(), "it would be written through a link"));
+        // without `.` and empty parts
+        let path: Utf8PathBuf = path
+            .components()
+            .filter(|part| matches!(part, Utf8Component::Normal(_)))
+            .collect();
+        if path.as_str().is_empty() {
+            continue;
         }
+        // tar itself never writes through a link, so that such an entry was made to leave the directory
+        match root.make_parents(path.as_std_path()) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Err(refused(path.as_str(), "it would be written through a link"));
+            }
+            made => made.map_err(here)?,
+        };
         left = left.checked_sub(entry.size()).ok_or_else(|| {
             let problem = format!(
                 "with it there would be more than {} MiB, the most that there should be",

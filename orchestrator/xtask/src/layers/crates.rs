@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-os", &[]),
     ("cvc-image", &[]),
     ("cvc-image-show", &["cvc-image"]),
-    ("cvc-delta", &["cvc-image"]),
+    ("cvc-delta", &["cvc-image", "cvc-os"]),
     ("cvc-trace", &[]),
     ("cvc-trace-show", &["cvc-image", "cvc-trace"]),
     ("cvc-probe", &["cvc-os", "cvc-image", "cvc-delta"]),

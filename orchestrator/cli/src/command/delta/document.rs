@@ -295,6 +295,9 @@ impl VerifiedDocument {
 pub struct VerifyDocument {
     pub series: String,
     pub states: Vec<VerifiedDocument>,
+    /// Files of states that the manifest does not know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
 }
 
 /// What differs of something.

@@ -13,20 +13,13 @@ use crate::{
     text::paragraph,
 };
 use cvc_core::units::{duration, size};
-use cvc_delta::{Method, Series, SeriesOptions, StateRecord, Threshold};
+use cvc_delta::{
+    DeltaError, DeltaErrorKind, Method, Series, SeriesOptions, StateRecord, Threshold,
+};
 use std::io;
 
 pub fn make(args: &DeltaMakeArgs) -> Result<ExitStatus, Failure> {
-    let is_there = Series::is_there(&args.series);
-    let mut series = if is_there {
-        let series = Series::open(&args.series)?;
-        let asked = options(args, *series.options())?;
-        refuse_others(args, series.options(), &asked)?;
-        series
-    } else {
-        let asked = options(args, SeriesOptions::default())?;
-        Series::create(&args.series, asked)?
-    };
+    let (mut series, is_new) = open_or_create(args)?;
     // hashed, then read again where they changed
     let progress = Bytes::start(bytes_of(&args.states), "MiB read");
     for state in &args.states {
@@ -41,7 +34,7 @@ pub fn make(args: &DeltaMakeArgs) -> Result<ExitStatus, Failure> {
             }
             Err(error) => {
                 progress.finish();
-                if !is_there {
+                if is_new {
                     series.remove_if_empty()?;
                 }
                 return Err(error.into());
@@ -50,6 +43,26 @@ pub fn make(args: &DeltaMakeArgs) -> Result<ExitStatus, Failure> {
     }
     progress.finish();
     Ok(ExitStatus::Done)
+}
+
+/// Opens the series, or begins one; says which.
+fn open_or_create(args: &DeltaMakeArgs) -> Result<(Series, bool), Failure> {
+    if !Series::is_there(&args.series) {
+        let asked = options(args, SeriesOptions::default())?;
+        match Series::create(&args.series, asked) {
+            Ok(series) => return Ok((series, true)),
+            // another cvc has begun it meanwhile
+            Err(DeltaError {
+                kind: DeltaErrorKind::Exists,
+                ..
+            }) if Series::is_there(&args.series) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let series = Series::open(&args.series)?;
+    let asked = options(args, *series.options())?;
+    refuse_others(args, series.options(), &asked)?;
+    Ok((series, false))
 }
 
 fn told(args: &DeltaMakeArgs, series: &Series, record: &StateRecord) -> Result<(), Failure> {

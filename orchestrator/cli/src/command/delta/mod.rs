@@ -19,7 +19,7 @@ use crate::{
     },
     exit_status::ExitStatus,
     failure::Failure,
-    output::{self, tell},
+    output::{self, note, tell},
     text::paragraph,
 };
 use cvc_core::units::{counted, duration, size};
@@ -110,10 +110,22 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
         failed.extend(verified.err().map(|error| (*state, error)));
     }
     progress.finish();
+    let unknown = series.unknown_states()?;
+    let unknown: Vec<String> = unknown
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    if !unknown.is_empty() {
+        note(format!(
+            "not verified, because manifest.json does not know them: {}",
+            unknown.join(", ")
+        ));
+    }
     if args.json {
         let document = VerifyDocument {
             series: args.series.display().to_string(),
             states: found,
+            unknown,
         };
         let text = serde_json::to_string_pretty(&document).map_err(std::io::Error::from)?;
         writeln!(output::shown_as(true), "{text}")?;
