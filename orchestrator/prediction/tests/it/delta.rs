@@ -490,7 +490,6 @@ fn the_fit_by_zone_drives_the_choice_and_no_zone_changes_by_more_than_it_has() {
     let differential = by_zone.method("differential").expect("it");
     let of_all = all.method("differential").expect("it");
     assert!(differential.run.total_s < of_all.run.total_s);
-    assert!(differential.total_s.high < of_all.total_s.high);
 }
 
 #[test]
