@@ -154,6 +154,7 @@ fn how_narrow(data: &Data, measured: &[usize], quantity: &str, what: &str) -> Op
     let narrow = halves.last().map(|most| {
         let middle = percent(halves[halves.len() / 2]);
         match percent(*most) {
+            most if most == "0.00" => format!("± 0 for the {what}"),
             most if most == middle => format!("± {middle} % for the {what}"),
             most => {
                 format!("± {middle} % for the {what} (median of the points; ± {most} % at worst)")

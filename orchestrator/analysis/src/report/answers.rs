@@ -213,7 +213,7 @@ fn of_quantity(effect: &PooledRatio) -> String {
     };
     let points = counted(effect.points, "point");
     if interval.high - interval.low < NOTHING {
-        return format!("{changed} in every pair ({points})");
+        return format!("{changed} (no scatter; {points})");
     }
     let adjusted = if effect.level > LEVEL {
         "adjusted "

@@ -138,7 +138,7 @@ impl Style {
     pub fn interval(&self, s: &Summary) -> String {
         match (s.interval, s.values_needed) {
             (Some(i), _) => format!("[{}, {}]", self.number(i.low), self.number(i.high)),
-            (None, Some(needed)) => format!("no interval with {} of {needed} repeats", s.n),
+            (None, Some(needed)) => format!("needs n = {needed}"),
             (None, None) => String::new(),
         }
     }

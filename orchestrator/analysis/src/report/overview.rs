@@ -197,7 +197,7 @@ fn warnings(data: &Data) -> Vec<Block> {
         .flat_map(|p| p.summaries.values())
         .any(|s| s.n < 5);
     if few {
-        let text = "Some numbers rest on fewer than five repeats: their intervals are wide, and outliers cannot be detected. The plots of all \
+        let text = "Some numbers rest on fewer than five repeats: their intervals rest on the scatter of all points, and outliers cannot be detected. The plots of all \
                     repeats show every value.";
         warnings.push(Block::Text {
             text: text.to_owned(),

@@ -43,7 +43,7 @@ pub enum Claim {
     StoppedFalseStar,
     /// The interval of the mean of repeats on five days holds it, where days differ by as much as repeats.
     MeanOfDays,
-    /// The interval of an effect that is shown holds it, adjusted for the eight that are looked at, half of which are none.
+    /// No effect is shown, or the interval of one that is holds it, adjusted for the eight that are looked at, half of which are none.
     AdjustedEffect,
     /// The same as [`Self::PooledMean`], for any of eight points, the last of which scatters nine times as much as the first.
     UnequalPooledMean,
@@ -373,7 +373,9 @@ fn comes_true(
                 .zip(truths)
                 .filter(|(effect, _)| effect.differs())
                 .collect();
-            let (effect, truth) = shown.get(below(random, shown.len()))?;
+            let Some((effect, truth)) = shown.get(below(random, shown.len())) else {
+                return Some(true);
+            };
             holds(effect.interval, *truth)
         }
         Claim::Share => {
