@@ -17,6 +17,9 @@ use cvc_core::units::MIB;
 /// Least half-width of an interval, MiB: 25 areas more or less.
 const BAND_MIB: f64 = 0.1;
 
+/// Distance of a run that does not contradict a model, MiB: whether cells divide evenly changes the gaps by that.
+const FORM_ERROR_MIB: f64 = 1.2;
+
 /// Returns the models of the headers, MiB.
 pub fn models() -> Vec<Box<dyn Model>> {
     vec![gaps(), Box::new(Shrunk), faces(), volume(), constant()]
@@ -102,6 +105,7 @@ fn of(info: ModelInfo) -> Linear {
     Linear {
         names: &["a"],
         least_band: BAND_MIB,
+        form_error: FORM_ERROR_MIB,
         ..Linear::of(info)
     }
 }

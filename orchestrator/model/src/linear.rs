@@ -11,7 +11,7 @@ use super::{
 pub(super) const RELATIVE_ERROR: f64 = 0.02;
 
 /// Equal runs differ by some pages, MiB: 13 of 4 KiB.
-const FEW_PAGES_MIB: f64 = 0.05;
+pub(super) const FEW_PAGES_MIB: f64 = 0.05;
 
 /// A model of the form value = offset(at) + Σ parameterⱼ · termⱼ(at).
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,8 @@ pub(super) struct Linear {
     pub(super) least_band: f64,
     /// The same as a fraction of the value; the larger of both counts.
     pub(super) least_part: f64,
+    /// Error of the form that runs do not contradict, MiB, where it is larger than the band.
+    pub(super) form_error: f64,
     /// Accepts the training runs that the model uses and the settings that it answers for.
     pub(super) admits: fn(&Setting) -> Result<(), FitError>,
 }
@@ -73,6 +75,7 @@ impl Linear {
             along: Along::Processes,
             least_band: 0.0,
             least_part: 0.0,
+            form_error: FEW_PAGES_MIB,
             admits: everywhere,
         }
     }
@@ -88,7 +91,7 @@ impl Model for Linear {
             Weights::Equal => self.least_part,
             Weights::Relative => self.least_part.max(RELATIVE_ERROR),
         };
-        self.least_band.max(part * value).max(FEW_PAGES_MIB)
+        self.least_band.max(part * value).max(self.form_error)
     }
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {

@@ -19,7 +19,7 @@ pub const OPEN_MPI_AUX: &str = "aux-open-mpi";
 /// Error of that model's form, MiB: programs differ by some pages.
 pub const OPEN_MPI_AUX_BAND_MIB: f64 = 0.1;
 
-/// Returns the models of the files that DMTCP saves for a node beside its images, with several processes: what Open MPI shares and a constant of
+/// Returns the models of the files that DMTCP saves for a node beside its images: what Open MPI shares and a constant of
 /// the program; the same and what grows with the processes.
 pub fn aux_models() -> [Box<dyn Model>; 2] {
     let open_mpi = Linear {
@@ -29,14 +29,14 @@ pub fn aux_models() -> [Box<dyn Model>; 2] {
         along: Along::PerNode,
         admits: |at| match open_mpi_aux_mib(at) {
             0.0 => Err(FitError::OutOfDomain(
-                "only Open MPI has these files, for several processes on a node".into(),
+                "only Open MPI has these files".into(),
             )),
             _ => Ok(()),
         },
         ..Linear::of(ModelInfo {
             id: OPEN_MPI_AUX,
             title: "shared memory of Open MPI",
-            formula: "MiB of a node = 8 + 4·p + c",
+            formula: "MiB of a node = 8 + 4·p + c; 8 + c with one process",
             source: "cvc: a segment of 4 MiB for each process and 8 MiB for the node, the same in runs of 13 programs",
             tier: Tier::SmallRuns,
             parameters: 1,
@@ -44,19 +44,19 @@ pub fn aux_models() -> [Box<dyn Model>; 2] {
     };
     let growth = Growth::on_node(
         "aux-growth",
-        "MiB of a node = library(p) + two of c + s·p + r·p², none negative; library(p) = 8 + 4·p with Open MPI and p > 1, else 0",
+        "MiB of a node = library(p) + two of c + s·p + r·p², none negative; library(p) = 8 + 4·p with Open MPI, 8 with one process, 0 with others",
         |at| Ok(open_mpi_aux_mib(at)),
         |_| Ok(()),
     );
     [Box::new(open_mpi), Box::new(growth)]
 }
 
-/// Returns the MiB of Open MPI's shared memory that DMTCP saves for a node with several processes; 0 for one process and other libraries.
+/// Returns the MiB of Open MPI's shared memory that DMTCP saves for a node: one process has no segment; 0 for other libraries.
 fn open_mpi_aux_mib(at: &Setting) -> f64 {
-    if at.mpi == MpiKind::OpenMpi && at.per_node > 1 {
-        8.0 + 4.0 * f64::from(at.per_node)
-    } else {
-        0.0
+    match (at.mpi, at.per_node) {
+        (MpiKind::OpenMpi, 1) => 8.0,
+        (MpiKind::OpenMpi, p) => 8.0 + 4.0 * f64::from(p),
+        (MpiKind::Nemesis | MpiKind::Mpich, _) => 0.0,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{
     curve::{Answer, Fitted, Model, ModelInfo, Parameter, Sample, Setting, Tier},
     estimate::Estimate,
     fit::{Fit, FitError, least_squares_not_negative, relative_weights},
-    linear::RELATIVE_ERROR,
+    linear::{FEW_PAGES_MIB, RELATIVE_ERROR},
     scope::{Along, Common, Scope},
 };
 use std::collections::BTreeSet;
@@ -57,7 +57,7 @@ impl Model for VolumeAndSurface {
     }
 
     fn form_error(&self, value: f64) -> f64 {
-        RELATIVE_ERROR * value
+        DIVIDED_ERROR * value
     }
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
@@ -70,16 +70,28 @@ impl Model for VolumeAndSurface {
         let counts = samples
             .iter()
             .map(|s| s.at.processes())
-            .collect::<BTreeSet<_>>()
-            .len();
-        if counts < DIVIDED {
+            .collect::<BTreeSet<_>>();
+        if counts.len() < DIVIDED {
             return Err(FitError::TooFewPoints {
-                found: counts,
+                found: counts.len(),
                 needed: DIVIDED,
             });
         }
         let scope = Scope::of(samples, &[Common::Program], Along::Processes)?;
         let values: Vec<f64> = samples.iter().map(|s| s.value).collect();
+        let mean_on = |count: Option<&u32>| {
+            let of: Vec<f64> = samples
+                .iter()
+                .filter(|s| Some(&s.at.processes()) == count)
+                .map(|s| s.value)
+                .collect();
+            of.iter().sum::<f64>() / of.len() as f64
+        };
+        if mean_on(counts.last()) > (1.0 + RELATIVE_ERROR) * mean_on(counts.first()) + FEW_PAGES_MIB {
+            return Err(FitError::OutOfDomain(
+                "the data grow with the processes".into(),
+            ));
+        }
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let whole_mib = WHOLE_MIB.min(LARGEST_WHOLE_PART * least);
         let weights = relative_weights(&values);

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// Two pages, in MiB: equal runs differ by that much, so no interval is narrower.
 const FINEST_MIB: f64 = 2.0 * 4096.0 / cvc_core::units::MIB;
 
+/// Mean range of ten normal values, in standard deviations.
+const RANGE_OF_TEN: f64 = 3.08;
+
 /// Equal runs may lie this far from the curve that holds, MiB: 13 pages.
 const FORM_ERROR_MIB: f64 = 0.05;
 
@@ -166,7 +169,7 @@ impl Line {
         let scatter = if freedom > 0 {
             (squares / freedom as f64).sqrt().max(FINEST_MIB / 4.0)
         } else {
-            self.least_band / 2.0
+            self.least_band / RANGE_OF_TEN
         };
         let groups: Vec<(u32, &Vec<f64>)> = groups.iter().map(|(p, of)| (*p, of)).collect();
         for (i, (p, one)) in groups.iter().enumerate() {

@@ -24,8 +24,9 @@ fn dtapp_model(id: &str) -> Box<dyn Model> {
 #[test]
 fn answers_far_beyond_the_training_runs_carry_a_warning() {
     let samples = zones("B", &[4, 9, 25]);
-    // they need other runs: of one process, of other programs
+    // they need other runs: of one process, of other programs, of data that grow
     let others = [
+        "dtapp-growth",
         "dtapp-written-arrays-rest",
         "dtapp-nonzeros",
         "dtapp-volume-surface",
