@@ -217,7 +217,8 @@ pub(crate) fn without_value(lines: &[usize]) -> Option<String> {
 fn role(table: &CsvTable, place: usize, options: &ReadOptions) -> Result<Role, SourceError> {
     let head = &table.head[place];
     let written = head.text.as_str();
-    if written == REPEAT {
+    // data frames write the number of a row without a name
+    if written == REPEAT || written.is_empty() {
         return Ok(Role::Ignored);
     }
     let lower = written.to_lowercase();
@@ -346,6 +347,9 @@ fn remarks(table: &CsvTable, roles: &[Role]) -> Vec<String> {
                         "column `{name}` has another number in each row, so that no row repeats another: if it was measured, write its unit after its name, as in `{name} [s]`"
                     ));
                 }
+            }
+            Role::Ignored if written.is_empty() => {
+                ignored.push(format!("column {} (without a name)", place + 1));
             }
             Role::Ignored => ignored.push(format!("{written} (numbers the rows)")),
         }
