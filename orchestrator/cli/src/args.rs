@@ -93,7 +93,7 @@ pub enum Command {
     Advise(AdviseArgs),
     /// Import what others measured as a campaign
     ///
-    /// A CSV table, a description of tables, or a report of ReFrame.
+    /// A table, a description of tables, or JSON of another program.
     Import(ImportArgs),
     /// Export a campaign as tables, RO-Crate or artefact
     ///

@@ -44,61 +44,22 @@ const ENDS: [(&str, &str); 22] = [
 
 /// Columns that mean a known one under another name: as factors they would be lost. A name may add a unit that can be misread (`_min` is a minimum
 /// too).
-const MEANT: [(&str, &[&str]); 4] = [
+const MEANT: [(&str, &str); 4] = [
     (
         names::WALL_S,
-        &[
-            "wall",
-            "walltime",
-            "wall_time",
-            "wall_clock",
-            "wall_clock_time",
-            "time",
-            "total_time",
-            "elapsed",
-            "elapsed_time",
-            "run_time",
-            "runtime",
-            "exec_time",
-            "execution_time",
-            "time_to_solution",
-            "duration",
-            "makespan",
-        ],
+        "wall walltime wall_time wall_clock wall_clock_time time total_time elapsed elapsed_time run_time runtime exec_time \
+         execution_time time_to_solution duration makespan",
     ),
     (
         "processes",
-        &[
-            "procs",
-            "nprocs",
-            "n_procs",
-            "num_procs",
-            "mpi_procs",
-            "np",
-            "ranks",
-            "nranks",
-            "n_ranks",
-            "num_ranks",
-            "mpi_ranks",
-            "mpi_processes",
-            "num_processes",
-            "ntasks",
-            "num_tasks",
-            "tasks",
-        ],
+        "procs nprocs n_procs num_procs mpi_procs np ranks nranks n_ranks num_ranks mpi_ranks mpi_processes num_processes ntasks \
+         num_tasks tasks",
     ),
     (
         "processes_per_node",
-        &[
-            "ppn",
-            "procs_per_node",
-            "ranks_per_node",
-            "tasks_per_node",
-            "ntasks_per_node",
-            "num_tasks_per_node",
-        ],
+        "ppn procs_per_node ranks_per_node tasks_per_node ntasks_per_node num_tasks_per_node",
     ),
-    ("nodes", &["nnodes", "n_nodes", "num_nodes", "node_count"]),
+    ("nodes", "nnodes n_nodes num_nodes node_count"),
 ];
 
 /// A column that only numbers rows.
@@ -217,10 +178,11 @@ pub(crate) fn without_value(lines: &[usize]) -> Option<String> {
 fn role(table: &CsvTable, place: usize, options: &ReadOptions) -> Result<Role, SourceError> {
     let head = &table.head[place];
     let written = head.text.as_str();
-    if written == REPEAT {
+    // data frames write the number of a row without a name
+    if written == REPEAT || written.is_empty() {
         return Ok(Role::Ignored);
     }
-    let lower = written.to_lowercase();
+    let lower = written.to_ascii_lowercase();
     // `Nodes` is `nodes`, unless both are there
     let has = |name: &str| table.head.iter().any(|head| head.text == name);
     let own_name = || match lower.as_str() {
@@ -273,11 +235,12 @@ fn role(table: &CsvTable, place: usize, options: &ReadOptions) -> Result<Role, S
         .find_map(|end| plain.strip_suffix(end))
         .unwrap_or(&plain);
     let meant = MEANT.iter().find(|(name, others)| {
-        (others.contains(&stem) || others.contains(&plain.as_str())) && !has(name)
+        let is_other = |other| other == stem || other == plain;
+        others.split_whitespace().any(is_other) && !has(name)
     });
     match meant {
         Some((name, _))
-            if is_numeric(table, place) && !(*name != names::WALL_S && has("mapping")) =>
+            if has_number(table, place) && !(*name != names::WALL_S && has("mapping")) =>
         {
             let hint = if *name == names::WALL_S {
                 format!(
@@ -303,12 +266,20 @@ fn bracketed(head: &str) -> Option<(&str, &str)> {
     (!stem.is_empty() && !unit.is_empty()).then_some((stem, unit))
 }
 
+/// Whether a column has a number.
+fn has_number(table: &CsvTable, place: usize) -> bool {
+    table.rows.iter().any(|row| is_number(&row[place]))
+}
+
 /// Whether a column has numbers, and nothing else but empty fields.
 fn is_numeric(table: &CsvTable, place: usize) -> bool {
-    let texts = || table.rows.iter().map(|row| row[place].text.trim());
-    let is_number =
-        |text: &str| Decimal::Point.number(text).is_some() || Decimal::Comma.number(text).is_some();
-    texts().any(is_number) && texts().all(|text| text.is_empty() || is_number(text))
+    let fits = |field: &CsvField| field.text.trim().is_empty() || is_number(field);
+    has_number(table, place) && table.rows.iter().all(|row| fits(&row[place]))
+}
+
+fn is_number(field: &CsvField) -> bool {
+    let number = |decimal: Decimal| decimal.number(field.text.trim());
+    number(Decimal::Point).or(number(Decimal::Comma)).is_some()
 }
 
 /// What is made of the columns.
@@ -346,6 +317,9 @@ fn remarks(table: &CsvTable, roles: &[Role]) -> Vec<String> {
                         "column `{name}` has another number in each row, so that no row repeats another: if it was measured, write its unit after its name, as in `{name} [s]`"
                     ));
                 }
+            }
+            Role::Ignored if written.is_empty() => {
+                ignored.push(format!("column {} (without a name)", place + 1));
             }
             Role::Ignored => ignored.push(format!("{written} (numbers the rows)")),
         }

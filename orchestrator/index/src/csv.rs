@@ -54,7 +54,7 @@ impl CsvTable {
     /// Reads a file whose first line names the columns.
     ///
     /// # Errors
-    /// The first problem: an unreadable file, a column without a name or named twice, a row of a different length.
+    /// The first problem: an unreadable file, a name of two columns, a row of a different length. A column may have no name.
     pub fn read(path: &Path) -> Result<Self, SourceError> {
         let source = Source::read(path).map_err(|mut e| {
             e.hint = e.hint.map(|h| h.replace("a TOML file", "a CSV file"));
@@ -78,14 +78,7 @@ impl CsvTable {
         };
         let mut names = HashSet::new();
         for field in &head {
-            if field.text.is_empty() {
-                return Err(source.error(
-                    Some(field.span.clone()),
-                    "a column without a name",
-                    "name it in the first line".to_owned(),
-                ));
-            }
-            if !names.insert(field.text.as_str()) {
+            if !field.text.is_empty() && !names.insert(field.text.as_str()) {
                 let message = format!("duplicate column `{}`", field.text);
                 return Err(source.error(
                     Some(field.span.clone()),

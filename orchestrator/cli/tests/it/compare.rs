@@ -209,6 +209,18 @@ fn an_imported_table_passes_fsck_and_is_reported_like_any_campaign() {
     c.cvc(&["compare", "theirs", "--quantity", "wall_s"])
         .expect(0);
     c.cvc(&["status", "theirs"]).expect(0);
+    fs::write(
+        c.dir().join("lost.csv"),
+        "app,nodes,wall_s\nbt,1,10\nbt,2,\n",
+    )
+    .expect("a table");
+    let lost = c.cvc(&["import", "lost.csv"]).expect(16).stderr;
+    assert!(
+        lost.contains("1 row has no value of a quantity: line 3"),
+        "{lost}"
+    );
+    let left = c.cvc(&["import", "lost.csv", "--skip"]).expect(0);
+    assert!(left.stdout.contains("1 run of 1 point"), "{}", left.stdout);
     let twice = c.cvc(&["import", "theirs.csv"]).expect(2).stderr;
     assert!(
         twice.contains("exists") && twice.contains("--replace"),
