@@ -48,7 +48,7 @@ const FILES: [(&str, &str); 11] = [
     ("report x --to out --format csv", "out/csv/records.csv"),
     (
         "compare x:a x:b --to out --format html",
-        "out/a-b/report.html",
+        "out/report.html",
     ),
     ("advise x --to out --format markdown", "out/report.md"),
 ];
