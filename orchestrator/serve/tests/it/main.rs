@@ -27,7 +27,7 @@ const EVENTS: [&str; 7] = [
     r#""event":"run-intended","run":"run10001","attempt":1"#,
     r#""event":"run-finished","run":"run10001","attempt":1,"outcome":{"result":"succeeded"}"#,
     r#""event":"run-intended","run":"run20002","attempt":1"#,
-    r#""event":"run-finished","run":"run20002","attempt":1,"outcome":{"result":"failed","cause":"application","detail":"<i>exit code 3</i>\\u001b]0;x\\u0007"}"#,
+    r#""event":"run-finished","run":"run20002","attempt":1,"outcome":{"result":"failed","cause":"application","detail":"<i>exit code 3</i>\u001b]0;x\u0007"}"#,
     r#""event":"run-intended","run":"run30003","attempt":1"#,
 ];
 
