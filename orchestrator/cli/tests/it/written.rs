@@ -46,10 +46,7 @@ const FILES: [(&str, &str); 11] = [
     ("report x --to out --format json", "out/report.json"),
     ("report x --to out --format html", "out/report.html"),
     ("report x --to out --format csv", "out/csv/records.csv"),
-    (
-        "compare x:a x:b --to out --format html",
-        "out/report.html",
-    ),
+    ("compare x:a x:b --to out --format html", "out/report.html"),
     ("advise x --to out --format markdown", "out/report.md"),
 ];
 
