@@ -20,13 +20,18 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
-    task::JoinHandle,
+    net::{TcpListener, TcpSocket, TcpStream},
+    runtime::Runtime,
+    task::{JoinHandle, yield_now},
     time::{interval, sleep, timeout},
 };
 
 /// Connections that are open at once; well below the usual limit of 1024 files.
-const MAX_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 512;
+/// Connections that wait to be accepted: one more would be tried again by its system only after a second.
+const MAX_WAITING: u32 = 1024;
+/// Connections that are accepted before it is read what has come: far fewer than may be open, so that none is ended before it was read.
+const AT_ONCE: u32 = 32;
 /// Bytes of the head of a request; no request needs a body, and none is read.
 const MAX_HEAD: usize = 16 << 10;
 /// Time for a request, until its reader is known.
@@ -67,7 +72,8 @@ pub struct Served {
 
 /// A server that listens.
 pub struct Server {
-    listener: std::net::TcpListener,
+    runtime: Runtime,
+    listener: TcpListener,
     answers: Arc<Answers>,
 }
 
@@ -94,12 +100,23 @@ impl Server {
     pub fn listen(port: u16, served: Served) -> Result<Self, ServeError> {
         let failed = |error| ServeError::Listen { port, error };
         let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let listener = std::net::TcpListener::bind(at).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(READERS)
+            .build()
+            .map_err(failed)?;
+        let listener = {
+            let _entered = runtime.enter();
+            let socket = TcpSocket::new_v4().map_err(failed)?;
+            socket.set_reuseaddr(true).map_err(failed)?;
+            socket.bind(at).map_err(failed)?;
+            socket.listen(MAX_WAITING).map_err(failed)?
+        };
         let port = listener.local_addr().map_err(failed)?.port();
         let token = Token::new().map_err(ServeError::Token)?;
         let place = Token::new().map_err(ServeError::Token)?;
         Ok(Self {
+            runtime,
             listener,
             answers: Arc::new(Answers {
                 port,
@@ -118,33 +135,26 @@ impl Server {
     }
 
     /// Answers requests until `is_over` says so, which is asked several times a second.
-    ///
-    /// # Errors
-    /// When the system lets it not begin.
-    pub fn run(&self, is_over: impl Fn() -> bool) -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(READERS)
-            .build()?;
-        runtime.block_on(self.accept(is_over))?;
-        // what a reader rests at is given up
-        runtime.shutdown_background();
-        Ok(())
+    pub fn run(&self, is_over: impl Fn() -> bool) {
+        self.runtime.block_on(self.accept(is_over));
     }
 
-    async fn accept(&self, is_over: impl Fn() -> bool) -> io::Result<()> {
-        let listener = TcpListener::from_std(self.listener.try_clone()?)?;
-        let mut open = VecDeque::new();
+    async fn accept(&self, is_over: impl Fn() -> bool) {
+        let (mut open, mut accepted_now) = (VecDeque::new(), 0u32);
         let mut ticks = interval(TICK);
         while !is_over() {
             tokio::select! {
                 _ = ticks.tick() => open.retain(|c: &Connection| !c.task.is_finished()),
-                accepted = listener.accept() => match accepted {
+                accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
                         if open.len() >= MAX_CONNECTIONS {
                             make_room(&mut open);
                         }
                         open.push_back(connection(stream, Arc::clone(&self.answers)));
+                        accepted_now = (accepted_now + 1) % AT_ONCE;
+                        if accepted_now == 0 {
+                            yield_now().await;
+                        }
                     }
                     // gone before it was accepted
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -156,7 +166,6 @@ impl Server {
                 },
             }
         }
-        Ok(())
     }
 }
 
