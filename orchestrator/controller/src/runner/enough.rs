@@ -10,7 +10,7 @@ use cvc_core::record::{Record, names};
 
 use cvc_core::store::{CampaignDir, regular};
 use cvc_model::stats::{Narrowness, narrowness};
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
 
 /// What is looked at, as far as it was measured, if the campaign names no quantity.
 const MAIN: [&str; 2] = [names::CKPT_LATENCY_S, names::WALL_S];

@@ -219,6 +219,12 @@ fn csv(scrubber: &mut Scrubber, text: &str) -> String {
     let mut columns: Option<Vec<String>> = None;
     while reader.read_record(&mut record).is_ok_and(|read| read) {
         let end = usize::try_from(reader.position().byte()).unwrap_or(text.len());
+        // the reader leaves the second half of an end of a line
+        let end = end
+            + usize::from(
+                text.get(end.saturating_sub(1)..)
+                    .is_some_and(|t| t.starts_with("\r\n")),
+            );
         let raw = text.get(at..end).unwrap_or_default();
         at = end;
         let is_head = columns.is_none();
@@ -262,6 +268,7 @@ fn csv(scrubber: &mut Scrubber, text: &str) -> String {
         let line = writer.into_inner().unwrap_or_default();
         out.push_str(&String::from_utf8_lossy(&line));
     }
+    out.push_str(text.get(at..).unwrap_or_default());
     out
 }
 
