@@ -269,7 +269,9 @@ fn read_darshan_logs(
         }
         if let Some(problem) = uncounted_mpi_io(&summary) {
             let part = "module MPI-IO".to_owned();
-            shifted.missing(&Missing { part, problem }).map_err(TraceError::Sink)?;
+            shifted
+                .missing(&Missing { part, problem })
+                .map_err(TraceError::Sink)?;
         }
         if summary.header.has_events() {
             shifted.known.clone_from(&summary.missing);

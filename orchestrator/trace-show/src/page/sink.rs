@@ -1,7 +1,9 @@
 //! Gathers what plots show while a trace is read.
 
 use super::grid::{Grid, Kind};
-use cvc_trace::{Api, Event, FileId, HeatGrid, Missing, Op, Process, ProcessId, Sink, profile::role_of};
+use cvc_trace::{
+    Api, Event, FileId, HeatGrid, Missing, Op, Process, ProcessId, Sink, profile::role_of,
+};
 use std::{collections::HashMap, io};
 
 /// Most roles of files that bins are kept for at a time.
