@@ -8,7 +8,7 @@ use super::{
     sink::{Plots, RolePlot},
     text,
 };
-use crate::document::TraceDocument;
+use crate::document::{ShownRates, TraceDocument};
 use cvc_trace::Api;
 use std::fmt::Write as _;
 
@@ -21,7 +21,13 @@ const MOST_OF_ONE: usize = 400_000;
 
 /// All plots, and what is said of roles without one.
 pub(super) fn figures(document: &TraceDocument, plots: &Plots) -> (Vec<Figure>, Option<String>) {
-    let Some(time) = plots.range_ns.map(Time::of) else {
+    // without events there are the rates that Darshan's heat maps give
+    let rates = || {
+        let end_s = |rates: &ShownRates| rates.step_s * rates.bytes.len() as f64;
+        let end_s = end_s(&document.write_rates).max(end_s(&document.read_rates));
+        (end_s > 0.0).then_some((0, (end_s * 1e9) as u64))
+    };
+    let Some(time) = plots.range_ns.or_else(rates).map(Time::of) else {
         return (Vec::new(), None);
     };
     let mut figures = Vec::new();
@@ -252,7 +258,7 @@ fn places(document: &TraceDocument, role: &RolePlot, time: Time, most: usize) ->
     let files: Vec<&str> = document
         .files
         .iter()
-        .filter(|f| f.role == role.role && f.reads.operations + f.writes.operations > 0)
+        .filter(|f| f.role == role.role && f.reads.operations.max(f.writes.operations) > 0)
         .map(|f| f.path.as_str())
         .collect();
     let whose = match files[..] {

@@ -467,8 +467,8 @@ fn collectives(found: &mut Found, of: &MpiIoFacts, limits: &Thresholds) {
     ] {
         // what an application does not do it need not do without waiting
         let any = match what {
-            "reads" => of.collective_reads + of.independent_reads,
-            _ => of.collective_writes + of.independent_writes,
+            "reads" => of.collective_reads.saturating_add(of.independent_reads),
+            _ => of.collective_writes.saturating_add(of.independent_writes),
         };
         if nonblocking == 0 && any > 0 {
             let evidence = format!("all {any} {what} through MPI-IO wait for their end");
