@@ -169,6 +169,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-image",
             "cvc-probe",
             "cvc-trace",
+            "cvc-trace-show",
         ],
     ),
     (

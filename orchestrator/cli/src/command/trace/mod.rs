@@ -211,7 +211,12 @@ fn compare_two(args: &TraceCompareArgs) -> Result<ExitStatus, Failure> {
         }
         if !found.same.is_empty() {
             let same = found.same.join(", ");
-            writeln!(out, "the same operations in the same order: {same}")?;
+            let order = if found.order_known {
+                "in the same order"
+            } else {
+                "as far as counters tell, which have no order"
+            };
+            writeln!(out, "the same operations {order}: {same}")?;
         }
         if !found.differences.is_empty() {
             writeln!(out)?;
