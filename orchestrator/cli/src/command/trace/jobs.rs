@@ -203,8 +203,8 @@ fn print(out: &mut impl Write, of: &JobsDocument<'_>, all: bool) -> io::Result<(
     if with_notes.len() > most {
         writeln!(
             out,
-            "missing: {} more; --all lists them",
-            counted(with_notes.len() - most, "job")
+            "missing in {}; --all lists them",
+            counted(with_notes.len() - most, "more job")
         )?;
     }
     if !of.jobs.is_empty() {

@@ -148,12 +148,7 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
     let document = read::document(args, &origin, &profile, records, &limits);
     let zones = zones.map(ZoneSink::finish);
     if let (Some(path), Some(plots)) = (&args.html, plots) {
-        let mut plots = plots.finish();
-        plots.heat = origin
-            .logs
-            .iter()
-            .flat_map(|log| log.heat.clone())
-            .collect();
+        let plots = plots.finish().with_logs(&origin.logs);
         let page = page(&document, &plots).map_err(|e| Failure::Other {
             status: ExitStatus::Internal,
             message: e.to_string(),
