@@ -310,10 +310,7 @@ impl DarshanSums {
         self.slowest = either(self.slowest, slowest, later);
         self.fastest = either(self.fastest, fastest, sooner);
         // without a rank Darshan noted no time of its own for a shared file
-        let none = RankTime {
-            time_s: 0.0,
-            ..own
-        };
+        let none = RankTime { time_s: 0.0, ..own };
         slowest.unwrap_or(none)
     }
 
