@@ -260,6 +260,10 @@ fn read_darshan_logs(
     for path in logs {
         shifted.of = shifted.next;
         let log = DarshanLog::open(path)?;
+        #[expect(
+            clippy::option_as_ref_deref,
+            reason = "the lifetime of the function is shorter in each round"
+        )]
         let summary = summarize_each(
             log,
             each.as_mut().map(|each| -> EachRecord<'_> { &mut **each }),

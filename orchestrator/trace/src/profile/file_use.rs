@@ -173,8 +173,8 @@ impl FileUse {
     /// Bytes of the file that more than one process wrote, at any time, and how often the writer changes along the file; `None` with fewer than
     /// two writers, or with so many extents that neighbouring ones were joined.
     pub fn shared_extents(&self) -> Option<(u64, usize)> {
-        let exact = |of: &Box<Intervals>| of.gap() == 0;
-        if self.extents.len() < 2 || !self.extents.values().all(exact) {
+        let exact = |of: &Intervals| of.gap() == 0;
+        if self.extents.len() < 2 || !self.extents.values().all(|of| exact(of)) {
             return None;
         }
         let mut ends: Vec<(u64, bool)> = Vec::new();
