@@ -26,8 +26,10 @@ pub struct Difference {
 pub struct TraceComparison {
     /// Version of this form.
     pub schema: u32,
-    /// Roles whose operations are the same in both: same numbers, sizes and order.
+    /// Roles whose operations are the same in both: same numbers and sizes, and order where that is known.
     pub same: Vec<String>,
+    /// Whether the order of operations is known in both: counters do not tell it.
+    pub order_known: bool,
     /// What differs, role by role.
     pub differences: Vec<Difference>,
     /// Seconds of all reads and writes, and bytes written over the time of writes, MiB a second, in each.
@@ -44,7 +46,7 @@ pub fn compare(a: (&Profile, &TraceDocument), b: (&Profile, &TraceDocument)) -> 
         document
             .files
             .iter()
-            .filter(|f| f.of_run && f.reads.operations + f.writes.operations > 0)
+            .filter(|f| f.of_run && f.reads.operations.max(f.writes.operations) > 0)
             .map(|f| f.role.clone())
             .collect()
     };
@@ -82,6 +84,7 @@ pub fn compare(a: (&Profile, &TraceDocument), b: (&Profile, &TraceDocument)) -> 
     TraceComparison {
         schema: crate::document::SCHEMA,
         same,
+        order_known: a.1.events > 0 && b.1.events > 0,
         differences,
         times_s: [time(a.1), time(b.1)],
         write_mib_s: [rate(a.1), rate(b.1)],
@@ -126,13 +129,11 @@ fn of_role(
     told("read bytes", &|f| sum(f, |f| f.reads.bytes));
     told("writes", &|f| sum(f, |f| f.writes.operations));
     told("written bytes", &|f| sum(f, |f| f.writes.bytes));
-    told("writers", &|f| {
-        let known: Option<Vec<usize>> = f.iter().map(|f| f.writers).collect();
-        known.map_or_else(
-            || "not known".to_owned(),
-            |n| n.iter().sum::<usize>().to_string(),
-        )
-    });
+    // of a file that all ranks share, counters do not tell who wrote
+    let is_known = |files: &[ShownFile]| files.iter().all(|f| f.writers.is_some());
+    if is_known(&of_a) && is_known(&of_b) {
+        told("writers", &|f| sum(f, |f| f.writers.unwrap_or(0) as u64));
+    }
     told("sizes of writes", &|f| {
         let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
         for (bin, n) in f.iter().flat_map(|f| &f.writes.sizes) {
@@ -145,7 +146,7 @@ fn of_role(
             .collect::<Vec<_>>()
             .join(", ")
     });
-    if found.is_empty() {
+    if found.is_empty() && a.1.events > 0 && b.1.events > 0 {
         let (order_a, order_b) = (orders(role, a.0), orders(role, b.0));
         if order_a != order_b {
             let alike = order_a.intersection(&order_b).count();

@@ -98,7 +98,10 @@ fn sum_of(rows: &[&JobRow]) -> JobSum {
         for module in &row.modules {
             let total = sum.modules.entry(module.module).or_default();
             total.jobs += 1;
-            total.bytes = total.bytes.saturating_add(module.read_bytes).saturating_add(module.written_bytes);
+            total.bytes = total
+                .bytes
+                .saturating_add(module.read_bytes)
+                .saturating_add(module.written_bytes);
             total.time_by_slowest_s += module.time_by_slowest_s;
         }
     }
@@ -162,7 +165,10 @@ pub fn write_jobs_csv(jobs: &[&JobRow], to: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// When it cannot be written.
 pub fn write_files_csv(files: &[&JobFile], to: &mut dyn Write) -> io::Result<()> {
-    writeln!(to, "file,module,jobs,reads,writes,read_bytes,written_bytes,time_by_slowest_s")?;
+    writeln!(
+        to,
+        "file,module,jobs,reads,writes,read_bytes,written_bytes,time_by_slowest_s"
+    )?;
     for f in files {
         let (file, module) = (field(&f.file), f.module);
         writeln!(

@@ -3,7 +3,10 @@
 //! Each log is read once, on this thread, and only its row stays in memory; files are added up as they come.
 
 use crate::{
-    darshan::{DarshanCompression, DarshanModule, DarshanSummary, FileSums, LayerTotal, ModuleSummary, summarize},
+    darshan::{
+        DarshanCompression, DarshanModule, DarshanSummary, FileSums, LayerTotal, ModuleSummary,
+        summarize,
+    },
     sink::TraceError,
 };
 use serde::Serialize;
@@ -150,7 +153,10 @@ impl Jobs {
     /// No logs yet.
     #[must_use]
     pub fn new(filter: JobFilter) -> Self {
-        Self { filter, ..Self::default() }
+        Self {
+            filter,
+            ..Self::default()
+        }
     }
 
     /// Reads a log and adds it. One that cannot be read is noted.
@@ -161,7 +167,9 @@ impl Jobs {
                 log: path.to_owned(),
                 problem: match error {
                     TraceError::Read { error, .. } => error.to_string(),
-                    TraceError::NotATrace { kind, problem, .. } => format!("not a {kind}: {problem}"),
+                    TraceError::NotATrace { kind, problem, .. } => {
+                        format!("not a {kind}: {problem}")
+                    }
                     error @ TraceError::Sink(_) => error.to_string(),
                 },
             }),
@@ -170,7 +178,9 @@ impl Jobs {
 
     fn add_log(&mut self, path: &Path, log: &DarshanSummary) {
         let row = row_of(path, log);
-        if !has_any(&row.log.to_string_lossy(), &self.filter.logs) && !has_any(&row.program, &self.filter.logs) {
+        if !has_any(&row.log.to_string_lossy(), &self.filter.logs)
+            && !has_any(&row.program, &self.filter.logs)
+        {
             self.left_out += 1;
             return;
         }
@@ -234,9 +244,15 @@ fn row_of(path: &Path, log: &DarshanSummary) -> JobRow {
     let moved = log.moved().unwrap_or_default();
     let sum = |of: fn(&LayerTotal) -> u64| moved.values().map(of).fold(0, u64::saturating_add);
     let modules: Vec<JobModule> = log.modules.iter().filter_map(module_of).collect();
-    let io_s = |name: &str| modules.iter().find(|m| m.module == name).map_or(0.0, |m| m.io_s);
+    let io_s = |name: &str| {
+        modules
+            .iter()
+            .find(|m| m.module == name)
+            .map_or(0.0, |m| m.io_s)
+    };
     // a call of MPI-IO has its calls of POSIX within
-    let all_io_s = io_s("POSIX").max(io_s("MPI-IO")) + io_s("STDIO") + io_s("DFS").max(io_s("DAOS"));
+    let all_io_s =
+        io_s("POSIX").max(io_s("MPI-IO")) + io_s("STDIO") + io_s("DFS").max(io_s("DAOS"));
     let all_s = run_time_s.map_or(0.0, |s| s * processes as f64);
     let busiest = moved
         .iter()
@@ -277,17 +293,26 @@ fn module_of(of: &ModuleSummary) -> Option<JobModule> {
         written_bytes,
         time_by_slowest_s: of.time_by_slowest_s(),
         mib_s: of.bandwidth_mib_s(),
-        io_s: [sums.read_s(), sums.write_s(), sums.meta_s()].into_iter().flatten().sum(),
+        io_s: [sums.read_s(), sums.write_s(), sums.meta_s()]
+            .into_iter()
+            .flatten()
+            .sum(),
         is_partial: of.info.partial,
     })
 }
 
 fn notes_of(log: &DarshanSummary) -> Vec<String> {
-    let mut notes: Vec<String> = log.missing.iter().map(|m| format!("{}: {}", m.part, m.problem)).collect();
+    let mut notes: Vec<String> = log
+        .missing
+        .iter()
+        .map(|m| format!("{}: {}", m.part, m.problem))
+        .collect();
     if log.more_missing > 0 {
         notes.push(format!("{} more parts are missing", log.more_missing));
     }
-    if log.header.compression == DarshanCompression::None || log.job.as_ref().is_some_and(|job| job.end.is_none()) {
+    if log.header.compression == DarshanCompression::None
+        || log.job.as_ref().is_some_and(|job| job.end.is_none())
+    {
         notes.push("the job did not come to its end".to_owned());
     }
     notes.extend(uncounted_mpi_io(log).map(|problem| format!("module MPI-IO: {problem}")));
@@ -299,9 +324,17 @@ fn notes_of(log: &DarshanSummary) -> Vec<String> {
 /// Darshan does not see the large-count calls of MPI 4, `MPI_File_write_c` and its relatives.
 #[must_use]
 pub fn uncounted_mpi_io(log: &DarshanSummary) -> Option<String> {
-    let of = |module| log.files.iter().filter(move |file| file.sums.module == module);
+    let of = |module| {
+        log.files
+            .iter()
+            .filter(move |file| file.sums.module == module)
+    };
     let silent: HashSet<_> = of(DarshanModule::MpiIo)
-        .filter(|file| file.sums.reads() == Some(0) && file.sums.writes() == Some(0) && file.sums.opens() > Some(0))
+        .filter(|file| {
+            file.sums.reads() == Some(0)
+                && file.sums.writes() == Some(0)
+                && file.sums.opens() > Some(0)
+        })
         .map(|file| file.id)
         .collect();
     if silent.is_empty() {
@@ -312,7 +345,9 @@ pub fn uncounted_mpi_io(log: &DarshanSummary) -> Option<String> {
         .filter(|file| silent.contains(&file.id) && bytes_of(file) > 0)
         .collect();
     let first = below.first()?;
-    let bytes = below.iter().fold(0, |sum: u64, file| sum.saturating_add(bytes_of(file)));
+    let bytes = below
+        .iter()
+        .fold(0, |sum: u64, file| sum.saturating_add(bytes_of(file)));
     let others = match below.len() {
         1 => String::new(),
         n => format!(" and of {} others", n - 1),
@@ -355,7 +390,9 @@ fn search(directory: &Path, depth: usize, logs: &mut Vec<PathBuf>) -> io::Result
             if search(&path, depth + 1, logs).is_err() {
                 logs.push(path);
             }
-        } else if (name.ends_with(b".darshan") || name.ends_with(b".darshan_partial")) && path.is_file() {
+        } else if (name.ends_with(b".darshan") || name.ends_with(b".darshan_partial"))
+            && path.is_file()
+        {
             logs.push(path);
         }
     }

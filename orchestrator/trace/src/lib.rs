@@ -23,7 +23,7 @@ pub use darshan::{
     DarshanLog, DarshanLustre, DarshanLustreComponent, DarshanModule, DarshanModuleInfo,
     DarshanMount, DarshanRecordId, DarshanSummary, DarshanSums, DarshanVisitor, DxtRecord,
     DxtSegment, EachRecord, FileSums, HeatGrid, LayerTotal, ModuleReading, ModuleSummary, RankTime,
-    RankTotal, RecordSums, read_dxt, read_dxt_of, summarize, summarize_each,
+    RankTotal, RecordSums, read_dxt, read_dxt_after, read_dxt_of, summarize, summarize_each,
 };
 pub use dftracer::{read_dftracer, read_dftracer_files};
 pub use event::{Api, Event, FileId, Op, ProcessId};

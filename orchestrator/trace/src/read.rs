@@ -2,7 +2,8 @@
 
 use crate::{
     darshan::{
-        DarshanCompression, DarshanLog, DarshanSummary, EachRecord, read_dxt, summarize_each,
+        DarshanCompression, DarshanLog, DarshanSummary, EachRecord, read_dxt_after, summarize_each,
+        version_2,
     },
     dftracer::read_dftracer_files,
     event::{Event, FileId, ProcessId},
@@ -157,7 +158,7 @@ fn kind_of_one(path: &Path) -> Result<TraceKind, TraceError> {
     }
     let first = first_bytes(path)?;
     // the version stands first, and the number that tells the order of bytes behind it
-    if first.starts_with(b"3.") && first.get(4..8) == Some(&[0; 4]) {
+    if first.starts_with(b"3.") && first.get(4..8) == Some(&[0; 4]) || version_2(&first).is_some() {
         return Ok(TraceKind::Darshan);
     }
     let text = first.trim_ascii_start();
@@ -255,11 +256,14 @@ fn read_darshan_logs(
         sink,
         of: (0, 0),
         next: (0, 0),
-        known: Vec::new(),
     };
     for path in logs {
         shifted.of = shifted.next;
         let log = DarshanLog::open(path)?;
+        #[expect(
+            clippy::option_as_ref_deref,
+            reason = "the lifetime of the function is shorter in each round"
+        )]
         let summary = summarize_each(
             log,
             each.as_mut().map(|each| -> EachRecord<'_> { &mut **each }),
@@ -269,12 +273,11 @@ fn read_darshan_logs(
         }
         if let Some(problem) = uncounted_mpi_io(&summary) {
             let part = "module MPI-IO".to_owned();
-            shifted.missing(&Missing { part, problem }).map_err(TraceError::Sink)?;
+            shifted
+                .missing(&Missing { part, problem })
+                .map_err(TraceError::Sink)?;
         }
-        if summary.header.has_events() {
-            shifted.known.clone_from(&summary.missing);
-            read_dxt(path, &mut shifted)?;
-        }
+        read_dxt_after(path, &summary, &mut shifted)?;
         origin.add(summary);
     }
     Ok(origin)
@@ -318,8 +321,6 @@ struct Shifted<'a> {
     sink: &'a mut dyn Sink,
     of: (u32, u32),
     next: (u32, u32),
-    /// What the pass over counters has reported as missing already.
-    known: Vec<Missing>,
 }
 
 impl Sink for Shifted<'_> {
@@ -344,9 +345,6 @@ impl Sink for Shifted<'_> {
     }
 
     fn missing(&mut self, missing: &Missing) -> io::Result<()> {
-        if self.known.contains(missing) {
-            return Ok(());
-        }
         self.sink.missing(missing)
     }
 }

@@ -56,6 +56,7 @@ mod sessions;
 mod shepherd;
 mod stopped;
 mod trace;
+mod trace_jobs;
 mod traced_kernel;
 mod until;
 mod written;

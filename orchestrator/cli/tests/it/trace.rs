@@ -20,7 +20,7 @@ fn json_has_events_files_bursts_and_findings() {
     let file = log("mpich-btioS-simple-np4.darshan");
     let text = c.cvc(&["trace", &file, "--json"]).expect(0).stdout;
     let told: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(told["schema"], 1);
+    assert_eq!(told["schema"], 2);
     assert_eq!(told["trace"]["tracer"], "darshan");
     assert_eq!(told["trace"]["ranks"], 4);
     // 3456 reads and writes of POSIX, as many of MPI-IO
@@ -64,6 +64,56 @@ fn every_event_is_a_line_of_csv_and_a_slice_of_perfetto() {
     assert!(starts.windows(2).all(|w| w[0] <= w[1]), "in order of time");
     // microseconds: the run took two seconds
     assert!(starts[119] > 1e6 && starts[119] < 3e6, "{}", starts[119]);
+}
+
+#[test]
+fn a_log_without_dxt_is_answered_from_its_counters() {
+    let c = campaign("unused", TEXT);
+    let file = log("own-dxt0.darshan");
+    let told = c
+        .cvc(&["trace", &file, "--all", "--html", "page.html"])
+        .expect(0)
+        .stdout;
+    let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    for says in [
+        "34 writes and 26 reads on 5 files by 2 processes in",
+        "18.3 KiB written, 12.2 KiB read.",
+        "By interface: POSIX 16 writes and 8 reads; STDIO 18 writes and 18 reads.",
+        "which are not added: MPI-IO 6 writes and 2 reads.",
+    ] {
+        assert!(flat.contains(says), "{says}: {told}");
+    }
+    let page = fs::read_to_string(c.dir().join("page.html")).expect("a page");
+    assert!(page.contains("id=\"table-modules\"") && page.contains("Bandwidth over time"));
+    let csv = c.cvc(&["trace", &file, "--csv", "-"]).expect(0).stdout;
+    let mut lines = csv.lines();
+    let columns = lines.next().expect("a header").split(',').count();
+    let records: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert!(
+        records.iter().all(|record| record.len() == columns),
+        "{csv}"
+    );
+    let writes = |module: &str| -> u64 {
+        let of = records.iter().filter(|record| record[0] == module);
+        of.map(|record| record[5].parse::<u64>().expect("a number"))
+            .sum()
+    };
+    assert_eq!(["POSIX", "MPI-IO", "STDIO"].map(writes), [16, 6, 18]);
+    let text = c.cvc(&["trace", &file, "--json"]).expect(0).stdout;
+    let told: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(told["events"], 0);
+    assert_eq!(told["logs"][0]["lowest"]["STDIO"]["written_bytes"], 126);
+    assert_eq!(
+        told["records"].as_array().map(Vec::len),
+        Some(records.len())
+    );
+    let with_dxt = log("own-dxt1.darshan");
+    let told = c.cvc(&["trace", &with_dxt]).expect(0).stdout;
+    let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let says = "34 writes are counted, 16 of them are events; 18 went through streams, which have no events.";
+    assert!(flat.contains(says), "{told}");
+    let same = ["trace", "compare", &file, &with_dxt, "--gate"];
+    assert!(!c.cvc(&same).expect(0).stdout.contains("differs"));
 }
 
 #[test]

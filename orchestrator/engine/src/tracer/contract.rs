@@ -112,7 +112,7 @@ pub trait Tracer: Send + Sync {
         );
         let mut totals = Totals::new(places);
         let read = self.add_up(trace, &mut totals);
-        if read.is_ok() || totals.events() > 0 {
+        if read.is_ok() || !totals.is_empty() {
             records::write(&totals, trace.file_name(), to);
         }
         read.map_err(|error| TraceError {

@@ -2,17 +2,18 @@
 
 use super::{
     contract::{Instrumentation, Tracer},
-    totals::Totals,
+    totals::{Moved, Totals},
 };
 use crate::mpi::{Launcher, Missing, launcher};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{campaign::MpiFamily, paths};
 use cvc_trace::{
-    DarshanCounters, DarshanLog, DarshanModule, DarshanRecordId, DarshanVisitor, read_dxt,
+    DarshanLog, DarshanModule, DarshanRecordId, DarshanSummary, FileId, ProcessId, RecordSums,
+    Sink as _, read_dxt_after, summarize_each,
 };
 use std::{
-    collections::{BTreeMap, HashSet},
-    fs, io,
+    collections::{BTreeMap, HashMap},
+    fs,
 };
 
 /// Darshan's log.
@@ -21,7 +22,7 @@ const LOG: &str = "run.darshan";
 /// Version since which Darshan writes its logs in a way that OMPIO cannot damage.
 const SOUND: (u32, u32) = (3, 5);
 
-/// Most files of which it is remembered that they are the run's.
+/// Maximum number of files whose writers are remembered.
 const MOST_FILES: usize = 1 << 20;
 
 /// Darshan.
@@ -100,21 +101,32 @@ impl Tracer for Darshan {
         Some(LOG)
     }
 
-    /// Single reads and writes are those of DXT; how long everything else took is Darshan's own count, `POSIX_F_META_TIME`.
+    /// Sums are those of the counters, which have every operation; when and where writes were is known of DXT's events alone, which streams do not have.
     fn add_up(
         &self,
         trace: &Utf8Path,
         totals: &mut Totals<'_>,
     ) -> Result<(), cvc_trace::TraceError> {
-        read_dxt(trace.as_std_path(), totals)?;
-        let mut others = MetadataTime {
-            totals,
-            of_run: HashSet::new(),
-            seconds: 0.0,
+        let mut written = Written::new();
+        let mut each = |record: &RecordSums<'_>| {
+            let bytes = record.sums.written_bytes().unwrap_or(0);
+            if let Some(rank) = record
+                .rank
+                .filter(|_| bytes > 0 && written.len() < MOST_FILES)
+            {
+                let of = written.entry((record.sums.module, record.id)).or_default();
+                of.push((u32::try_from(rank).unwrap_or(u32::MAX), bytes));
+            }
+            Ok(())
         };
-        DarshanLog::open(trace.as_std_path())?.read(&mut others)?;
-        let seconds = others.seconds;
-        totals.add_metadata_s(seconds);
+        let log = summarize_each(DarshanLog::open(trace.as_std_path())?, Some(&mut each))?;
+        for missing in &log.missing {
+            totals
+                .missing(missing)
+                .map_err(cvc_trace::TraceError::Sink)?;
+        }
+        read_dxt_after(trace.as_std_path(), &log, totals)?;
+        add_counters(&log, &written, totals);
         Ok(())
     }
 
@@ -133,36 +145,38 @@ fn of_family(family: &dyn Launcher) -> Option<String> {
     .ok()
 }
 
-/// Adds up what Darshan counted of operations that move no bytes.
-struct MetadataTime<'a, 'b> {
-    totals: &'a Totals<'b>,
-    of_run: HashSet<DarshanRecordId>,
-    seconds: f64,
-}
+/// Bytes that ranks wrote, with a record of their own, by module and file.
+type Written = HashMap<(DarshanModule, DarshanRecordId), Vec<(u32, u64)>>;
 
-impl DarshanVisitor for MetadataTime<'_, '_> {
-    fn wants(&mut self, module: DarshanModule) -> bool {
-        module == DarshanModule::Posix
+/// Adds what the log counted of the run's files, by the lowest interface of each.
+fn add_counters(log: &DarshanSummary, written: &Written, totals: &mut Totals<'_>) {
+    let ns = |seconds: Option<f64>| (seconds.unwrap_or(0.0) * 1e9) as u64;
+    if log.moved().is_some() {
+        totals.add_counted(Moved::default(), Moved::default());
     }
-
-    fn name(&mut self, id: DarshanRecordId, name: &[u8]) -> io::Result<()> {
-        if self.of_run.len() < MOST_FILES && self.totals.counts(name) {
-            self.of_run.insert(id);
+    for (number, file) in (0..).zip(log.lowest()) {
+        if !log.name(file.id).is_some_and(|name| totals.counts(name)) {
+            continue;
         }
-        Ok(())
-    }
-
-    fn counters(&mut self, counters: &DarshanCounters<'_>) -> io::Result<()> {
-        if self.of_run.contains(&counters.id) {
-            // -1 where a version does not count it
-            let seconds = counters.float("POSIX_F_META_TIME").unwrap_or(0.0);
-            self.seconds += if seconds.is_finite() {
-                seconds.max(0.0)
-            } else {
-                0.0
-            };
+        let sums = &file.sums;
+        let moved = |operations: Option<u64>, bytes: Option<u64>, time_s| Moved {
+            operations: operations.unwrap_or(0),
+            bytes: bytes.unwrap_or(0),
+            duration_ns: ns(time_s),
+        };
+        totals.add_counted(
+            moved(sums.reads(), sums.read_bytes(), sums.read_s()),
+            moved(sums.writes(), sums.written_bytes(), sums.write_s()),
+        );
+        totals.add_metadata_s(sums.meta_s().unwrap_or(0.0));
+        // what has events is known from them
+        if sums.module == DarshanModule::Posix && log.header.has_events() {
+            continue;
         }
-        Ok(())
+        for (rank, bytes) in written.get(&(sums.module, file.id)).into_iter().flatten() {
+            // numbers of files that events do not reach
+            totals.add_written(FileId(u32::MAX - number), ProcessId(*rank), *bytes);
+        }
     }
 }
 
@@ -271,6 +285,20 @@ mod tests {
         assert_eq!(records[names::TRACE_READ_BYTES], bytes, "{records:?}");
         assert_eq!(records[names::TRACE_WRITERS], 1.0, "one node: {records:?}");
         assert!(records[names::TRACE_METADATA_S] > 0.0, "{records:?}");
+    }
+
+    #[test]
+    fn what_went_through_streams_counts_and_logs_without_dxt_have_sums_too() {
+        for (log, bursts) in [("own-dxt0.darshan", false), ("own-dxt1.darshan", true)] {
+            let (records, gaps) = read(log);
+            assert_eq!(gaps, Vec::<String>::new());
+            // 16 writes by POSIX and 18 lines of text; what MPI-IO wrote, POSIX wrote too
+            assert_eq!(records[names::TRACE_WRITE_OPS], 34.0, "{records:?}");
+            assert_eq!(records[names::TRACE_WRITTEN_BYTES], 18_718.0, "{records:?}");
+            assert_eq!(records[names::TRACE_READ_BYTES], 12_518.0, "{records:?}");
+            let known = records.contains_key(names::TRACE_WRITE_BURSTS);
+            assert_eq!(known, bursts, "{records:?}");
+        }
     }
 
     #[test]

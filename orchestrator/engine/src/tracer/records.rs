@@ -23,11 +23,14 @@ pub(super) fn write(totals: &Totals<'_>, artefact: Option<&str>, to: &mut Findin
     record(names::TRACE_WRITTEN_BYTES, writes.bytes as f64, Unit::Bytes);
     record(names::TRACE_WRITE_S, seconds(writes), Unit::Seconds);
     record(names::TRACE_METADATA_S, totals.metadata_s(), Unit::Seconds);
-    record(
-        names::TRACE_WRITE_BURSTS,
-        totals.write_bursts() as f64,
-        Unit::Count,
-    );
+    // where no write is an event, nothing is known of bursts
+    if totals.writes_with_times().operations > 0 || writes.operations == 0 {
+        record(
+            names::TRACE_WRITE_BURSTS,
+            totals.write_bursts() as f64,
+            Unit::Count,
+        );
+    }
     let writers = totals.writers();
     if let (Some(least), Some(most)) = (writers.first(), writers.last()) {
         record(names::TRACE_WRITERS, writers.len() as f64, Unit::Count);
@@ -39,7 +42,8 @@ pub(super) fn write(totals: &Totals<'_>, artefact: Option<&str>, to: &mut Findin
     }
     let writing_s = totals.writing_s();
     if writing_s > 0.0 {
-        let mib = writes.bytes as f64 / MIB;
+        // bytes of the same writes as the time
+        let mib = totals.writes_with_times().bytes as f64 / MIB;
         record(
             names::TRACE_WRITE_MIB_S,
             mib / writing_s,

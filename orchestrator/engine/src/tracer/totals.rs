@@ -33,8 +33,14 @@ pub struct Moved {
 }
 
 impl Moved {
+    fn merge(&mut self, other: &Self) {
+        self.operations = self.operations.saturating_add(other.operations);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.duration_ns = self.duration_ns.saturating_add(other.duration_ns);
+    }
+
     fn add(&mut self, event: &Event) {
-        self.operations += 1;
+        self.operations = self.operations.saturating_add(1);
         self.bytes = self.bytes.saturating_add(event.bytes);
         self.duration_ns = self.duration_ns.saturating_add(event.duration_ns);
     }
@@ -53,6 +59,8 @@ pub struct Totals<'a> {
     span_ns: Option<(u64, u64)>,
     reads: Moved,
     writes: Moved,
+    /// Reads and writes as counters have them, which also have those without events.
+    of_counters: Option<[Moved; 2]>,
     metadata_ns: u64,
     writing: Intervals,
     written: HashMap<(FileId, ProcessId), u64>,
@@ -71,6 +79,7 @@ impl<'a> Totals<'a> {
             span_ns: None,
             reads: Moved::default(),
             writes: Moved::default(),
+            of_counters: None,
             metadata_ns: 0,
             writing: Intervals::new(PAUSE_NS, MOST_INTERVALS),
             written: HashMap::new(),
@@ -95,13 +104,30 @@ impl<'a> Totals<'a> {
         self.events
     }
 
+    /// Adds reads and writes that were counted. Where any are, they are all there is: events are a part of them.
+    pub fn add_counted(&mut self, reads: Moved, writes: Moved) {
+        let [all_reads, all_writes] = self.of_counters.get_or_insert_default();
+        all_reads.merge(&reads);
+        all_writes.merge(&writes);
+    }
+
+    /// Whether there is anything to make records of.
+    pub fn is_empty(&self) -> bool {
+        self.events == 0 && self.of_counters.is_none()
+    }
+
     /// The reads.
     pub fn reads(&self) -> Moved {
-        self.reads
+        self.of_counters.map_or(self.reads, |[reads, _]| reads)
     }
 
     /// The writes.
     pub fn writes(&self) -> Moved {
+        self.of_counters.map_or(self.writes, |[_, writes]| writes)
+    }
+
+    /// The writes that are events, of which alone it is known when they were.
+    pub fn writes_with_times(&self) -> Moved {
         self.writes
     }
 
@@ -125,11 +151,24 @@ impl<'a> Totals<'a> {
         bursts.len()
     }
 
+    /// Adds bytes that a process wrote to a file.
+    pub fn add_written(&mut self, file: FileId, process: ProcessId, bytes: u64) {
+        let key = (file, process);
+        if let Some(known) = self.written.get_mut(&key) {
+            *known = known.saturating_add(bytes);
+        } else if self.written.len() < MOST_WRITERS {
+            self.written.insert(key, bytes);
+        } else {
+            self.too_many_writers = true;
+        }
+    }
+
     /// What each process wrote of the file that most was written of, bytes; nothing if no bytes were written, or too many files by too many processes.
     pub fn writers(&self) -> Vec<u64> {
         let mut files: BTreeMap<FileId, u64> = BTreeMap::new();
         for ((file, _), bytes) in self.written.iter().filter(|_| !self.too_many_writers) {
-            *files.entry(*file).or_default() += bytes;
+            let sum = files.entry(*file).or_default();
+            *sum = sum.saturating_add(*bytes);
         }
         // of two that are as large, the first of the trace
         let most = files
@@ -189,14 +228,7 @@ impl Sink for Totals<'_> {
                 self.writes.add(event);
                 self.writing
                     .add(event.start_ns, event.end_ns(), event.bytes);
-                let key = (event.file, event.process);
-                if let Some(bytes) = self.written.get_mut(&key) {
-                    *bytes = bytes.saturating_add(event.bytes);
-                } else if self.written.len() < MOST_WRITERS {
-                    self.written.insert(key, event.bytes);
-                } else {
-                    self.too_many_writers = true;
-                }
+                self.add_written(event.file, event.process, event.bytes);
             }
             Op::Open
             | Op::Close

@@ -3,7 +3,13 @@
 use super::scratch::side;
 use cvc_trace::{
     DarshanLog, DarshanModule, DarshanVisitor, DxtRecord, DxtSegment, Event, FileId, Missing,
-    Process, ProcessId, Sink, read_dxt_of,
+    Process, ProcessId, Sink,
+    findings::{Asked, Thresholds, facts_of_profile, facts_of_summary, findings},
+    profile::Profiler,
+    read_dxt_of, summarize_each,
+};
+use cvc_trace_show::{
+    All, CsvRecords, Perfetto, PlotSink, Records, TraceHead, compare, document, page,
 };
 use std::{
     io::{self, Cursor},
@@ -97,6 +103,7 @@ pub(crate) fn log(data: &[u8]) {
     read_dxt_of(open(data).expect("opened before"), &mut told).expect("reads");
     let count: usize = whole.iter().map(Vec::len).sum();
     assert_eq!(told.0[2], count as u64);
+    everything(data);
     if side(data, 4) == 0 {
         let end = side(data, 0xffff) as usize % (data.len() + 1);
         let shorter = segments(&data[..end]).unwrap_or_default();
@@ -104,4 +111,36 @@ pub(crate) fn log(data: &[u8]) {
             assert!(whole.starts_with(shorter));
         }
     }
+}
+
+/// Everything that is said of a log, from its counters and its events: nothing panics, whatever the numbers are.
+fn everything(data: &[u8]) {
+    let again = || open(data).expect("opened before");
+    let mut csv = CsvRecords::new(Vec::new()).expect("a header");
+    let mut records = Records::default();
+    let mut each = |record: &cvc_trace::RecordSums<'_>| {
+        records.add(record);
+        csv.add(record)
+    };
+    let summary = summarize_each(again(), Some(&mut each)).expect("reads");
+    let (mut profiler, mut perfetto, mut plots) = (
+        Profiler::default(),
+        Perfetto::default(),
+        PlotSink::default(),
+    );
+    let mut sinks = All(vec![&mut profiler, &mut perfetto, &mut plots]);
+    read_dxt_of(again(), &mut sinks).expect("reads");
+    perfetto.write(io::sink()).expect("written");
+    let profile = profiler.finish();
+    let mut facts = facts_of_summary(&summary);
+    facts.add_events(&facts_of_profile(&profile));
+    let found = findings(&facts, Asked::default(), &Thresholds::default());
+    let shown = document(TraceHead::default(), &profile, &found, None)
+        .with_counters(std::slice::from_ref(&summary), records);
+    if let Some(counted) = shown.counted() {
+        let of_files = shown.files.iter().map(|f| f.writes.bytes);
+        assert!(counted.written_bytes <= of_files.fold(0, u64::saturating_add));
+    }
+    compare((&profile, &shown), (&profile, &shown));
+    page(&shown, &plots.finish()).expect("a page");
 }

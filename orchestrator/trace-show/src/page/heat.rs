@@ -28,7 +28,9 @@ pub(super) fn heat(grid: &HeatGrid, ranks: Option<u64>) -> Option<Figure> {
         bytes,
     };
     let drawn = draw(&cells, MAX_BYTES);
-    let seen_rows = ranks.map_or(rows as f64, |all| (all as f64 / per_row as f64).max(rows as f64));
+    let seen_rows = ranks.map_or(rows as f64, |all| {
+        (all as f64 / per_row as f64).max(rows as f64)
+    });
     let coarser = drawn.coarser as u64;
     let row = match per_row * coarser {
         1 => "each rank has a row".to_owned(),
@@ -42,7 +44,10 @@ pub(super) fn heat(grid: &HeatGrid, ranks: Option<u64>) -> Option<Figure> {
             "Bytes of each rank through {}, from the heat map that Darshan keeps: {read} read, {written} written. {row}, and a bin is {bin} wide. {DEPTHS}",
             grid.module
         ),
-        alt: format!("Ranks over time through {}: {read} read, {written} written.", grid.module),
+        alt: format!(
+            "Ranks over time through {}: {read} read, {written} written.",
+            grid.module
+        ),
         x: Time::of((0, (grid.bin_s * grid.bins as f64 * 1e9) as u64)).scale(),
         y: Scale {
             title: "rank".to_owned(),
@@ -70,10 +75,17 @@ mod tests {
         grid.rows.insert(2, [vec![0, 0, 0, 0], vec![0, 9, 9, 0]]);
         let figure = heat(&grid, Some(8)).unwrap();
         // rows count from above: of three that are drawn, the third rank is at the top
-        assert_eq!(figure.drawing, "<path class=\"write d2\" d=\"m1 0h2v1h-2z\"/>");
+        assert_eq!(
+            figure.drawing,
+            "<path class=\"write d2\" d=\"m1 0h2v1h-2z\"/>"
+        );
         assert_eq!(figure.view, [0.0, -5.0, 4.0, 8.0]);
         assert_eq!((figure.x.ends, figure.y.ends), ((0.0, 2.0), (0.0, 8.0)));
-        assert!(figure.caption.contains("18 bytes written") || figure.caption.contains("18 B written"), "{}", figure.caption);
+        assert!(
+            figure.caption.contains("18 bytes written") || figure.caption.contains("18 B written"),
+            "{}",
+            figure.caption
+        );
         assert!(heat(&HeatGrid::default(), None).is_none());
     }
 }

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `grid.rs` | bytes in two-dimensional bins whose ranges grow as needed |
 //! | `sink.rs` | gathers the bins while a trace is read |
+//! | `access.rs` | files of a Darshan log by file system and module |
 //! | `bins.rs` | draws bins as few paths |
 //! | `figure.rs` | a plot with its axes and its caption |
 //! | `curves.rs` | the plots of bandwidth and bursts |
@@ -14,6 +15,7 @@
 //! | `tables.rs` | findings, files, processes |
 //! | `text.rs` | numbers and texts as they stand in the page |
 
+mod access;
 mod bins;
 mod curves;
 mod figure;
@@ -64,7 +66,7 @@ pub fn page(document: &TraceDocument, plots: &Plots) -> Result<String, PageError
         "title": text::escape(&words::title(document)), "abstract": words::sentences(document),
         "findings": tables::findings(document), "missing": tables::missing(document), "figures": figures,
         "no_plots": words::no_plots(document, figures.is_empty()), "rest": rest.as_deref().map(text::escape),
-        "modules": tables::modules(document), "files": tables::files(document), "processes": tables::processes(document), "provenance": words::provenance(document),
+        "modules": tables::modules(document), "access": access::to_table(&plots.access), "files": tables::files(document), "processes": tables::processes(document), "provenance": words::provenance(document),
     });
     engine
         .render("page", &context)

@@ -9,7 +9,7 @@ use super::{
     sink::{Plots, RolePlot},
     text,
 };
-use crate::document::TraceDocument;
+use crate::document::{ShownRates, TraceDocument};
 use cvc_trace::Api;
 use std::fmt::Write as _;
 
@@ -27,7 +27,13 @@ pub(super) fn figures(document: &TraceDocument, plots: &Plots) -> (Vec<Figure>, 
         .iter()
         .filter_map(|grid| heat(grid, document.trace.ranks))
         .collect();
-    let Some(time) = plots.range_ns.map(Time::of) else {
+    // without events there are the rates that Darshan's heat maps give
+    let rates = || {
+        let end_s = |rates: &ShownRates| rates.step_s * rates.bytes.len() as f64;
+        let end_s = end_s(&document.write_rates).max(end_s(&document.read_rates));
+        (end_s > 0.0).then_some((0, (end_s * 1e9) as u64))
+    };
+    let Some(time) = plots.range_ns.or_else(rates).map(Time::of) else {
         return (figures, None);
     };
     figures.extend(bandwidth(document, time));
@@ -262,7 +268,7 @@ fn places(document: &TraceDocument, role: &RolePlot, time: Time, most: usize) ->
     let files: Vec<&str> = document
         .files
         .iter()
-        .filter(|f| f.role == role.role && f.reads.operations + f.writes.operations > 0)
+        .filter(|f| f.role == role.role && f.reads.operations.max(f.writes.operations) > 0)
         .map(|f| f.path.as_str())
         .collect();
     let whose = match files[..] {

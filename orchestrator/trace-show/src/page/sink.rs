@@ -1,7 +1,13 @@
 //! Gathers what plots show while a trace is read.
 
-use super::grid::{Grid, Kind};
-use cvc_trace::{Api, Event, FileId, HeatGrid, Missing, Op, Process, ProcessId, Sink, profile::role_of};
+use super::{
+    access::{Access, accesses},
+    grid::{Grid, Kind},
+};
+use cvc_trace::{
+    Api, DarshanSummary, Event, FileId, HeatGrid, Missing, Op, Process, ProcessId, Sink,
+    profile::role_of,
+};
 use std::{collections::HashMap, io};
 
 /// Most roles of files that bins are kept for at a time.
@@ -40,7 +46,19 @@ pub struct Plots {
     /// Roles that moved bytes, most bytes first.
     pub(super) roles: Vec<RolePlot>,
     /// Heat maps of Darshan, one for each interface.
-    pub heat: Vec<HeatGrid>,
+    pub(super) heat: Vec<HeatGrid>,
+    /// What counters of Darshan tell of the files on each file system.
+    pub(super) access: Vec<Access>,
+}
+
+impl Plots {
+    /// Adds what only the counters of these logs tell.
+    #[must_use]
+    pub fn with_logs(mut self, logs: &[DarshanSummary]) -> Self {
+        self.heat = logs.iter().flat_map(|log| log.heat.clone()).collect();
+        self.access = accesses(logs);
+        self
+    }
 }
 
 /// Where operations of a process are counted.

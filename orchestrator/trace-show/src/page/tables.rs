@@ -17,7 +17,7 @@ const MOST_CHARACTERS: usize = 300;
 type Cell = (&'static str, String);
 
 /// A table for the template. `rows` are those to show, of `all`.
-fn table(
+pub(super) fn table(
     id: &str,
     columns: &[(&'static str, &str)],
     rows: impl Iterator<Item = Vec<Cell>>,

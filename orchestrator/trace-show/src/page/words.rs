@@ -169,7 +169,11 @@ fn of_findings(document: &TraceDocument) -> String {
             )
         })
         .collect();
-    let most = if severe.len() > MOST_FINDINGS { "the most severe: " } else { "" };
+    let most = if severe.len() > MOST_FINDINGS {
+        "the most severe: "
+    } else {
+        ""
+    };
     format!("{counts}. {most}{}.", told.join("; "))
 }
 

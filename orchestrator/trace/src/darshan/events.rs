@@ -4,6 +4,7 @@ use super::{
     header::DarshanHeader,
     log::DarshanLog,
     module::DarshanModule,
+    summary::DarshanSummary,
     visitor::{DarshanRecordId, DarshanVisitor, DxtRecord, DxtSegment},
 };
 use crate::{
@@ -42,8 +43,32 @@ pub fn read_dxt_of<R: Read + Seek>(
     log: DarshanLog<R>,
     sink: &mut impl Sink,
 ) -> Result<(), TraceError> {
+    read_unreported(log, &[], sink)
+}
+
+/// Reads the events of a log whose counters were added up before. What is missing is reported once.
+///
+/// # Errors
+/// As of [`read_dxt`].
+pub fn read_dxt_after(
+    path: &Path,
+    summary: &DarshanSummary,
+    sink: &mut impl Sink,
+) -> Result<(), TraceError> {
+    if !summary.header.has_events() {
+        return Ok(());
+    }
+    read_unreported(DarshanLog::open(path)?, &summary.missing, sink)
+}
+
+fn read_unreported<R: Read + Seek>(
+    log: DarshanLog<R>,
+    reported: &[Missing],
+    sink: &mut impl Sink,
+) -> Result<(), TraceError> {
     log.read(&mut Events {
         sink,
+        reported,
         files: HashMap::new(),
         next_file: 0,
         waiting: Vec::new(),
@@ -75,6 +100,8 @@ enum Known {
 
 struct Events<'a, S> {
     sink: &'a mut S,
+    /// What is known to be missing already.
+    reported: &'a [Missing],
     files: HashMap<DarshanRecordId, Known>,
     next_file: u32,
     /// Names with a zero after each.
@@ -244,6 +271,9 @@ impl<S: Sink> DarshanVisitor for Events<'_, S> {
     }
 
     fn missing(&mut self, missing: &Missing) -> io::Result<()> {
+        if self.reported.contains(missing) {
+            return Ok(());
+        }
         self.sink.missing(missing)
     }
 }

@@ -14,6 +14,7 @@ use super::{
     visitor::DarshanVisitor,
 };
 use crate::sink::TraceError;
+use flate2::read::MultiGzDecoder;
 use std::{
     fs::File,
     io::{self, Read, Seek, SeekFrom},
@@ -54,6 +55,16 @@ impl<R: Read + Seek> DarshanLog<R> {
             path: path.to_owned(),
             error,
         })?;
+        if let Some(version) = version_2(&bytes) {
+            return Err(TraceError::NotATrace {
+                path: path.to_owned(),
+                kind: "Darshan log that cvc can read",
+                problem: format!(
+                    "Darshan {version} wrote it; logs of versions before 3.0 have another form. \
+                     The tools of Darshan 2.3 read them: `darshan-parser FILE`"
+                ),
+            });
+        }
         let header =
             DarshanHeader::parse(&bytes, file_bytes).map_err(|problem| TraceError::NotATrace {
                 path: path.to_owned(),
@@ -219,4 +230,25 @@ fn first_bytes(source: &mut (impl Read + Seek)) -> io::Result<(Vec<u8>, u64)> {
         .take(MAX_HEADER_BYTES as u64)
         .read_to_end(&mut bytes)?;
     Ok((bytes, file_bytes))
+}
+
+/// The version in a log of Darshan 1 or 2, which is one gzip or bzip2 stream that begins with it. `None`: it is no such log.
+pub(crate) fn version_2(bytes: &[u8]) -> Option<String> {
+    let mut first = Vec::new();
+    // the first bytes are enough, so that a stream that is cut off within them is no error
+    let _ = if bytes.starts_with(&[0x1f, 0x8b]) {
+        MultiGzDecoder::new(bytes).take(8).read_to_end(&mut first)
+    } else if bytes.starts_with(b"BZh") {
+        bzip2::read::BzDecoder::new(bytes)
+            .take(8)
+            .read_to_end(&mut first)
+    } else {
+        first.extend(bytes.iter().take(8));
+        Ok(0)
+    };
+    let text = first.split(|&byte| byte == 0).next()?;
+    let text = std::str::from_utf8(text).ok()?;
+    let (major, minor) = text.split_once('.')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (matches!(major, "1" | "2") && digits(minor)).then(|| text.to_owned())
 }

@@ -20,10 +20,11 @@ mod region;
 mod summary;
 mod visitor;
 
-pub use events::{read_dxt, read_dxt_of};
+pub use events::{read_dxt, read_dxt_after, read_dxt_of};
 pub use header::{DarshanCompression, DarshanHeader, DarshanModuleInfo};
 pub use job::{DarshanJob, DarshanMount};
 pub use log::DarshanLog;
+pub(crate) use log::version_2;
 pub use module::DarshanModule;
 pub use summary::{
     Common, DarshanSummary, DarshanSums, EachRecord, FileSums, HeatGrid, LayerTotal, ModuleReading,

@@ -48,12 +48,12 @@ pub struct FileUse {
     /// Its path, as in the trace.
     pub path: Vec<u8>,
     /// By process and interface.
-    pub uses: BTreeMap<(ProcessId, Api), Usage>,
+    pub uses: BTreeMap<(ProcessId, Api), Box<Usage>>,
     /// Whether it is data of the run: no socket or pipe, nothing of the kernel (`/proc`, `/sys`, `/dev`), and nothing of the system's own
     /// directories (`/usr`, `/lib*`, `/etc`, `/run`).
     pub is_of_run: bool,
     /// Where each process wrote, by the lowest interface that saw it.
-    extents: BTreeMap<ProcessId, Intervals>,
+    extents: BTreeMap<ProcessId, Box<Intervals>>,
 }
 
 impl FileUse {
@@ -81,7 +81,7 @@ impl FileUse {
                 if let (Api::Posix, Some(offset)) = (event.api, event.offset) {
                     self.extents
                         .entry(event.process)
-                        .or_insert_with(|| Intervals::new(0, MOST_EXTENTS))
+                        .or_insert_with(|| Box::new(Intervals::new(0, MOST_EXTENTS)))
                         .add(offset, offset.saturating_add(event.bytes), event.bytes);
                 }
             }
@@ -116,7 +116,7 @@ impl FileUse {
         self.uses
             .iter()
             .filter(move |((_, of), _)| *of == api)
-            .map(|((process, _), usage)| (*process, usage))
+            .map(|((process, _), usage)| (*process, &**usage))
     }
 
     /// The lowest interface by which bytes of it moved: what reached the file system, if the trace has it.
@@ -174,7 +174,7 @@ impl FileUse {
     /// two writers, or with so many extents that neighbouring ones were joined.
     pub fn shared_extents(&self) -> Option<(u64, usize)> {
         let exact = |of: &Intervals| of.gap() == 0;
-        if self.extents.len() < 2 || !self.extents.values().all(exact) {
+        if self.extents.len() < 2 || !self.extents.values().all(|of| exact(of)) {
             return None;
         }
         let mut ends: Vec<(u64, bool)> = Vec::new();

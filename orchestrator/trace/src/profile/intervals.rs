@@ -13,7 +13,7 @@ pub struct IntervalSum {
 
 impl IntervalSum {
     fn add(&mut self, other: Self) {
-        self.operations += other.operations;
+        self.operations = self.operations.saturating_add(other.operations);
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }

@@ -16,6 +16,9 @@ const MOST_INTERVALS: usize = 16_384;
 /// Most things that are missing that are kept with their words.
 const MOST_MISSING: usize = 100;
 
+/// Maximum number of files that are kept separate: each takes about 1.5 KiB. What is done to further ones is added up as one file.
+const MAX_FILES: usize = 250_000;
+
 /// A time in which bytes moved without a longer pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
@@ -54,6 +57,7 @@ pub struct Profile {
     writing: Option<Intervals>,
     touching: Option<Intervals>,
     place: HashMap<FileId, usize>,
+    further: Option<usize>,
 }
 
 impl Profile {
@@ -141,16 +145,34 @@ impl Profiler {
         self.profile
     }
 
-    fn file_of(&mut self, id: FileId) -> &mut FileUse {
+    /// The place of a file; of further ones that of all of them together.
+    fn place_of(&mut self, id: FileId) -> usize {
         let profile = &mut self.profile;
-        let at = *profile.place.entry(id).or_insert_with(|| {
-            // a damaged trace may have lost the name
-            let mut file = FileUse::new(id, format!("<file {}>", id.0).as_bytes());
-            file.is_of_run = true;
-            profile.files.push(file);
-            profile.files.len() - 1
-        });
-        &mut profile.files[at]
+        if let Some(&at) = profile.place.get(&id) {
+            return at;
+        }
+        if let Some(at) = profile.further {
+            return at;
+        }
+        // a damaged trace may have lost the name
+        let mut name = format!("<file {}>", id.0);
+        let at = profile.files.len();
+        if at < MAX_FILES {
+            profile.place.insert(id, at);
+        } else {
+            profile.further = Some(at);
+            name = "<further files>".to_owned();
+            profile.missing.push(Missing {
+                part: "files".to_owned(),
+                problem: format!(
+                    "there are more than {MAX_FILES}; operations on further ones are added up as one file, {name}"
+                ),
+            });
+        }
+        let mut file = FileUse::new(id, name.as_bytes());
+        file.is_of_run = true;
+        profile.files.push(file);
+        at
     }
 }
 
@@ -161,12 +183,16 @@ impl Sink for Profiler {
     }
 
     fn file(&mut self, id: FileId, path: &[u8]) -> io::Result<()> {
-        self.file_of(id).name_it(path);
+        let at = self.place_of(id);
+        if self.profile.further != Some(at) {
+            self.profile.files[at].name_it(path);
+        }
         Ok(())
     }
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
-        let file = self.file_of(event.file);
+        let at = self.place_of(event.file);
+        let file = &mut self.profile.files[at];
         file.add(event);
         let is_of_run = file.is_of_run;
         let profile = &mut self.profile;

@@ -22,7 +22,7 @@ impl SizeBins {
     /// Counts an operation.
     pub fn add(&mut self, bytes: u64) {
         let bin = BINS.partition_point(|(_, most)| *most < bytes);
-        self.0[bin] += 1;
+        self.0[bin] = self.0[bin].saturating_add(1);
     }
 
     /// Sets the numbers of all bins, smallest first.
@@ -33,7 +33,7 @@ impl SizeBins {
     /// Adds the numbers of another.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-            *mine += theirs;
+            *mine = mine.saturating_add(theirs);
         }
     }
 
@@ -48,7 +48,7 @@ impl SizeBins {
             .zip(self.0)
             .filter(|((_, most), _)| *most <= bytes)
             .map(|(_, n)| n)
-            .sum()
+            .fold(0, u64::saturating_add)
     }
 }
 

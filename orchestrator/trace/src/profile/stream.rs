@@ -147,6 +147,13 @@ impl Runs {
     }
 }
 
+/// Distances from one operation to the next.
+#[derive(Clone, Debug, Default)]
+struct Steps {
+    distances: Frequent,
+    runs: Runs,
+}
+
 /// The reads or the writes of one process on one file by one interface.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
@@ -174,8 +181,8 @@ pub struct Stream {
     placed: u64,
     again: u64,
     last: Option<(u64, u64)>,
-    distances: Frequent,
-    runs: Runs,
+    /// Distances between operations, from the second one on: most files of a trace with very many have one.
+    steps: Option<Box<Steps>>,
     /// A digest of places and lengths in their order, to compare two streams with.
     digest: u64,
 }
@@ -209,8 +216,9 @@ impl Stream {
             self.sequential += u64::from(offset >= before_end);
             self.again += u64::from(offset == before);
             let distance = offset.wrapping_sub(before) as i64;
-            self.distances.add(distance);
-            self.runs.add(distance);
+            let steps = self.steps.get_or_insert_default();
+            steps.distances.add(distance);
+            steps.runs.add(distance);
         }
         self.last = Some((offset, end));
     }
@@ -230,14 +238,15 @@ impl Stream {
         if nearly(self.again) {
             return SpatialPattern::Repeated;
         }
-        if let Some((stride, n)) = self.distances.most()
+        let known = self.steps.as_deref();
+        if let Some((stride, n)) = known.and_then(|of| of.distances.most())
             && steps > 1
             && nearly(n)
         {
             return SpatialPattern::Strided { stride };
         }
-        if let Some(period) = self.runs.period() {
-            let (inner, outer) = self.runs.distances(period);
+        if let Some((runs, period)) = known.and_then(|of| Some((&of.runs, of.runs.period()?))) {
+            let (inner, outer) = runs.distances(period);
             return SpatialPattern::NestedStrided {
                 inner,
                 outer,

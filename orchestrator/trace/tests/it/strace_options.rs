@@ -131,7 +131,8 @@ fn options_that_change_lines_do_not_change_operations() {
     let stacks = has_stacks.then_some("-f -ttt -T -y -k -e trace=all");
     for options in SAME.iter().copied().chain(stacks) {
         for without_file in [false, true] {
-            if without_file && options.starts_with("-ff") {
+            // with -qq nothing says which process is left, and then its lines bear no number
+            if without_file && (options.starts_with("-ff") || options.contains("-qq")) {
                 continue;
             }
             let found = match record(options, without_file) {

@@ -171,6 +171,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-image",
             "cvc-probe",
             "cvc-trace",
+            "cvc-trace-show",
         ],
     ),
     (

@@ -35,7 +35,9 @@ pub fn logs(args: &TraceArgs) -> Result<Option<Vec<PathBuf>>, Failure> {
         }
         let below = darshan_logs_below(path.as_std_path())
             .map_err(|e| unreadable(format!("cannot read {path}: {e}"), None))?;
-        is_deep |= below.iter().any(|log| path.is_dir() && log.parent() != Some(path.as_std_path()));
+        is_deep |= below
+            .iter()
+            .any(|log| path.is_dir() && log.parent() != Some(path.as_std_path()));
         logs.extend(below);
     }
     let is_log = |log: &PathBuf| {
@@ -78,7 +80,10 @@ pub fn show(args: &TraceArgs, logs: &[PathBuf]) -> Result<ExitStatus, Failure> {
     ];
     if let Some((option, _)) = refused.iter().find(|(_, is_given)| *is_given) {
         return Err(usage(
-            format!("{option} is for one trace, and these are {} logs", logs.len()),
+            format!(
+                "{option} is for one trace, and these are {} logs",
+                logs.len()
+            ),
             "give one of the logs",
         ));
     }
@@ -108,7 +113,11 @@ pub fn show(args: &TraceArgs, logs: &[PathBuf]) -> Result<ExitStatus, Failure> {
     }
     if is_written {
         for unread in &jobs.unread {
-            output::note(format_args!("not read: {}: {}", unread.log.display(), unread.problem));
+            output::note(format_args!(
+                "not read: {}: {}",
+                unread.log.display(),
+                unread.problem
+            ));
         }
         return Ok(ExitStatus::Done);
     }
@@ -126,7 +135,10 @@ pub fn show(args: &TraceArgs, logs: &[PathBuf]) -> Result<ExitStatus, Failure> {
 }
 
 /// Writes CSV. Returns whether it went to standard output, to which nothing else is written then.
-fn write_csv(path: &Utf8Path, write: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<bool, Failure> {
+fn write_csv(
+    path: &Utf8Path,
+    write: impl Fn(&mut dyn Write) -> io::Result<()>,
+) -> Result<bool, Failure> {
     if path == "-" {
         let mut out = BufWriter::new(output::shown());
         write(&mut out)?;
@@ -143,7 +155,10 @@ fn write_csv(path: &Utf8Path, write: impl Fn(&mut dyn Write) -> io::Result<()>) 
 }
 
 fn last_part(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+    path.file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn percent(share: Option<f64>) -> String {
@@ -174,7 +189,11 @@ fn print(out: &mut impl Write, of: &JobsDocument<'_>, all: bool) -> io::Result<(
         writeln!(out, "left out by --job: {}", counted(of.left_out, "job"))?;
     }
     if of.more_files > 0 {
-        writeln!(out, "files of which there are too many to list: {}", of.more_files)?;
+        writeln!(
+            out,
+            "files of which there are too many to list: {}",
+            of.more_files
+        )?;
     }
     let with_notes: Vec<&&JobRow> = of.jobs.iter().filter(|job| !job.notes.is_empty()).collect();
     for job in with_notes.iter().take(most) {
@@ -182,11 +201,24 @@ fn print(out: &mut impl Write, of: &JobsDocument<'_>, all: bool) -> io::Result<(
         writeln!(out, "{}", paragraph("", &text))?;
     }
     if with_notes.len() > most {
-        writeln!(out, "missing: {} more; --all lists them", counted(with_notes.len() - most, "job"))?;
+        writeln!(
+            out,
+            "missing in {}; --all lists them",
+            counted(with_notes.len() - most, "more job")
+        )?;
     }
     if !of.jobs.is_empty() {
         writeln!(out)?;
-        let head = ["log", "program", "processes", "run time", "read", "written", "MiB/s", "in I/O"];
+        let head = [
+            "log",
+            "program",
+            "processes",
+            "run time",
+            "read",
+            "written",
+            "MiB/s",
+            "in I/O",
+        ];
         let mut rows = table(head, &["log", "program"]);
         for job in of.jobs.iter().take(most) {
             rows.add_row([
@@ -196,20 +228,27 @@ fn print(out: &mut impl Write, of: &JobsDocument<'_>, all: bool) -> io::Result<(
                 job.run_time_s.map_or_else(|| "-".to_owned(), duration),
                 size(job.read_bytes as f64),
                 size(job.written_bytes as f64),
-                job.mib_s.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}")),
+                job.mib_s
+                    .map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}")),
                 percent(job.io_share),
             ]);
         }
         writeln!(out, "{}", rows.trim_fmt())?;
         if of.jobs.len() > most {
-            writeln!(out, "and {}; --all lists them", counted(of.jobs.len() - most, "more job"))?;
+            writeln!(
+                out,
+                "and {}; --all lists them",
+                counted(of.jobs.len() - most, "more job")
+            )?;
         }
     }
     let several = of.files.len();
     if several > 0 {
         writeln!(out)?;
         let first = if all { "file" } else { "file of several jobs" };
-        let head = [first, "module", "jobs", "reads", "read", "writes", "written"];
+        let head = [
+            first, "module", "jobs", "reads", "read", "writes", "written",
+        ];
         let mut rows = table(head, &[first]);
         for file in of.files.iter().take(most) {
             rows.add_row([
@@ -224,7 +263,11 @@ fn print(out: &mut impl Write, of: &JobsDocument<'_>, all: bool) -> io::Result<(
         }
         writeln!(out, "{}", rows.trim_fmt())?;
         if several > most {
-            writeln!(out, "and {}; --all lists them", counted(several - most, "more file"))?;
+            writeln!(
+                out,
+                "and {}; --all lists them",
+                counted(several - most, "more file")
+            )?;
         }
     }
     Ok(())

@@ -151,8 +151,7 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
     let document = read::document(args, &origin, &profile, records, &limits);
     let zones = zones.map(ZoneSink::finish);
     if let (Some(path), Some(plots)) = (&args.html, plots) {
-        let mut plots = plots.finish();
-        plots.heat = origin.logs.iter().flat_map(|log| log.heat.clone()).collect();
+        let plots = plots.finish().with_logs(&origin.logs);
         let page = page(&document, &plots).map_err(|e| Failure::Other {
             status: ExitStatus::Internal,
             message: e.to_string(),
@@ -210,7 +209,12 @@ fn compare_two(args: &TraceCompareArgs) -> Result<ExitStatus, Failure> {
         }
         if !found.same.is_empty() {
             let same = found.same.join(", ");
-            writeln!(out, "the same operations in the same order: {same}")?;
+            let order = if found.order_known {
+                "in the same order"
+            } else {
+                "as far as counters tell, which have no order"
+            };
+            writeln!(out, "the same operations {order}: {same}")?;
         }
         if !found.differences.is_empty() {
             writeln!(out)?;

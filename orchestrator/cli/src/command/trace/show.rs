@@ -249,7 +249,7 @@ pub fn show(
     let files: Vec<&ShownFile> = of
         .files
         .iter()
-        .filter(|f| all || f.of_run && f.reads.operations + f.writes.operations > 0)
+        .filter(|f| all || f.of_run && f.reads.operations.max(f.writes.operations) > 0)
         .collect();
     if !files.is_empty() {
         writeln!(out)?;
@@ -466,4 +466,33 @@ fn show_zones(out: &mut impl Write, zones: &ZoneTimes) -> io::Result<()> {
         ]);
     }
     writeln!(out, "{}", rows.trim_fmt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer(writes: u64, reads: u64) -> ShownLayer {
+        ShownLayer {
+            writes,
+            reads,
+            ..ShownLayer::default()
+        }
+    }
+
+    #[test]
+    fn events_that_differ_from_counters_are_explained() {
+        let text = of_missing_events(&layer(435, 9), &layer(399, 9), Some(&layer(36, 0)));
+        assert_eq!(
+            text,
+            " 435 writes are counted, 399 of them are events; 36 went through streams, which have no events."
+        );
+        let text = of_missing_events(&layer(10, 0), &layer(7, 0), None);
+        assert_eq!(
+            text,
+            " 10 writes are counted, 7 of them are events; 3 more have none."
+        );
+        let most = layer(u64::MAX, u64::MAX);
+        assert!(of_missing_events(&most, &layer(0, 1), Some(&most)).contains("streams"));
+    }
 }

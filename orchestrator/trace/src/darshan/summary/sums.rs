@@ -309,7 +309,9 @@ impl DarshanSums {
         let sooner = |a: RankTime, b: RankTime| if b.time_s < a.time_s { b } else { a };
         self.slowest = either(self.slowest, slowest, later);
         self.fastest = either(self.fastest, fastest, sooner);
-        slowest.unwrap_or(own)
+        // without a rank Darshan noted no time of its own for a shared file
+        let none = RankTime { time_s: 0.0, ..own };
+        slowest.unwrap_or(none)
     }
 
     /// Whole numbers with their names. Below zero: not counted, or not the same in all records.

@@ -125,7 +125,7 @@ fn what_is_no_log_is_refused() {
         (b"", "does not begin with a version"),
         (b"3.41", "ends after 4 bytes"),
         (b"#!/bin/sh\nexit 0\n", "does not begin with a version"),
-        (b"2.06\0\0\0\0", "version 2.06 of the format is unknown"),
+        (b"2.06\0\0\0\0", "Darshan 2.06 wrote it"),
         (b"3.99\0\0\0\0", "version 3.99 of the format is unknown"),
         (&[0; 8], "does not begin with a version"),
     ];

@@ -183,3 +183,56 @@ fn every_record_is_handed_over_with_its_name() {
     assert_eq!(all[0], (DarshanModule::Posix, name, Some(3)));
     assert_eq!(all[1].2, None);
 }
+
+/// Two ranks that write 5 times 1000 bytes to files of their own, 9 lines of text, and collectively and independently to one file.
+#[test]
+fn totals_are_of_the_lowest_layer_and_streams_count() {
+    let of = |name: &str| summarize(&data(name)).unwrap();
+    let posix = (DarshanModule::Posix, [8, 16, 12_392, 18_592]);
+    let streams = (DarshanModule::Stdio, [18, 18, 126, 126]);
+    let mpi_io = (DarshanModule::MpiIo, [2, 6, 8192, 8592]);
+    for (name, expected) in [
+        ("own-dxt0.darshan", [posix, streams]),
+        ("own-dxt1.darshan", [posix, streams]),
+        ("own-no-posix.darshan", [mpi_io, streams]),
+    ] {
+        let summary = of(name);
+        let moved = summary.moved().unwrap().into_iter();
+        let moved = moved.map(|(module, of)| {
+            let numbers = [of.reads, of.writes, of.read_bytes, of.written_bytes];
+            (module, numbers)
+        });
+        assert_eq!(moved.collect::<Vec<_>>(), expected, "{name}");
+        let mpi_io = summary.module(DarshanModule::MpiIo).unwrap();
+        assert_eq!(mpi_io.sums.as_ref().unwrap().writes(), Some(6), "{name}");
+        assert_eq!(summary.missing, [], "{name}");
+    }
+    assert!(of("own-dxt1.darshan").header.has_events());
+    assert!(!of("own-dxt0.darshan").header.has_events());
+}
+
+#[test]
+fn logs_of_darshan_2_are_named_as_that() {
+    use std::io::Write;
+    let mut text = b"2.06\0\0\0\0".to_vec();
+    text.resize(3000, 7);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(&text).unwrap();
+    let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::default());
+    bzip2.write_all(&text).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    for (name, bytes) in [
+        ("a.darshan.gz", gzip.finish().unwrap()),
+        ("a.darshan", bzip2.finish().unwrap()),
+        ("plain", text),
+    ] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let mut profiler = cvc_trace::profile::Profiler::default();
+        let error = cvc_trace::read_trace(&[path], &mut profiler, None).unwrap_err();
+        assert!(
+            error.to_string().contains("Darshan 2.06 wrote it"),
+            "{error}"
+        );
+    }
+}
