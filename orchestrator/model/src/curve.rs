@@ -194,6 +194,11 @@ pub trait Fitted: fmt::Debug + Send + Sync {
     /// Returns the parameters with their errors.
     fn parameters(&self) -> Vec<Parameter>;
 
+    /// Returns whether its interval counts however few the runs are.
+    fn has_stated_error(&self) -> bool {
+        self.spans_laws()
+    }
+
     /// Returns whether the runs leave open which of several laws holds, so that the interval reaches over all of them.
     fn spans_laws(&self) -> bool {
         false

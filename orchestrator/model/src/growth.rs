@@ -255,6 +255,10 @@ impl Fitted for Curve {
         ["c", "s", "r"].into_iter().enumerate().map(of).collect()
     }
 
+    fn has_stated_error(&self) -> bool {
+        true
+    }
+
     fn spans_laws(&self) -> bool {
         self.slowest.is_some() || self.forms.len() > 1
     }

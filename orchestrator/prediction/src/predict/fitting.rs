@@ -167,7 +167,7 @@ impl<'s> Fitting<'s> {
                         candidates: self.candidates(at, tried.info.id),
                         own_half: estimate
                             .half_width()
-                            .filter(|_| curve.spans_laws() || self.tells_of_its_error(tried.info)),
+                            .filter(|_| curve.has_stated_error() || self.tells_of_its_error(tried.info)),
                         spans_laws: curve.spans_laws(),
                     };
                     return Ok((prediction, warnings));
