@@ -1,10 +1,6 @@
 //! Files that cvc carries, written to its cache for programs that need them as files.
 
-use crate::{
-    ids::hex_prefix,
-    paths,
-    store::StoreError,
-};
+use crate::{ids::hex_prefix, paths, store::StoreError};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_os::tree::exchange;
 use include_dir::Dir;

@@ -252,7 +252,11 @@ impl RunFiles {
                 let read = at("records.jsonl").map(|path| run_records(&path, written.as_deref()));
                 let (records_state, records) = read.unwrap_or((("none", None), Vec::new()));
                 let figures = at("run.json").map(|path| load::figures(&path));
-                (records_state, records, figures.unwrap_or_else(|| Ok(Vec::new())))
+                (
+                    records_state,
+                    records,
+                    figures.unwrap_or_else(|| Ok(Vec::new())),
+                )
             }
             Some(
                 RunState::Finished { .. } | RunState::Open { .. } | RunState::Abandoned { .. },
