@@ -87,7 +87,8 @@ impl Model for VolumeAndSurface {
                 .collect();
             of.iter().sum::<f64>() / of.len() as f64
         };
-        if mean_on(counts.last()) > (1.0 + RELATIVE_ERROR) * mean_on(counts.first()) + FEW_PAGES_MIB {
+        if mean_on(counts.last()) > (1.0 + RELATIVE_ERROR) * mean_on(counts.first()) + FEW_PAGES_MIB
+        {
             return Err(FitError::OutOfDomain(
                 "the data grow with the processes".into(),
             ));

@@ -165,9 +165,9 @@ impl<'s> Fitting<'s> {
                         parameters: curve.parameters(),
                         training: self.training_of(tried.info),
                         candidates: self.candidates(at, tried.info.id),
-                        own_half: estimate
-                            .half_width()
-                            .filter(|_| curve.has_stated_error() || self.tells_of_its_error(tried.info)),
+                        own_half: estimate.half_width().filter(|_| {
+                            curve.has_stated_error() || self.tells_of_its_error(tried.info)
+                        }),
                         spans_laws: curve.spans_laws(),
                     };
                     return Ok((prediction, warnings));
