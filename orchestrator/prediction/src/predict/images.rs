@@ -13,7 +13,7 @@ use cvc_core::{
     quantity::Quantity,
     units::{MIB, counted},
 };
-use cvc_image::{ImageTree, MpiFlavour, OwnerZone, Role, TreeImage, Zone, read_tree};
+use cvc_image::{ImageTree, MpiFlavour, OwnerZone, Role, TreeImage, Zone, find_images, read_tree};
 use cvc_model::MpiKind;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,6 +32,11 @@ pub struct ImageObservations {
     pub observations: Vec<Observation>,
     /// What is missing, was left out or assumed.
     pub notes: Vec<String>,
+}
+
+/// Returns whether there are images in a directory or below.
+pub fn holds_images(directory: &Utf8Path) -> bool {
+    find_images(directory.as_std_path()).is_ok_and(|found| !found.files.is_empty())
 }
 
 /// Which images belong to one checkpoint: those of one computation in one directory.

@@ -60,7 +60,7 @@ pub use forecast::{
     CandidateAnswer, ExpectedRun, Forecast, ForecastLine, Forecasts, ObservedValue, Prediction,
     ScheduleBudget, Scheduled,
 };
-pub use images::{ImageObservations, UNNAMED_CLASS, from_images, to_csv};
+pub use images::{ImageObservations, UNNAMED_CLASS, from_images, holds_images, to_csv};
 pub use index::from_index;
 pub use index::zone_rule;
 pub(crate) use index::{TAKEN, ZONES};

@@ -15,7 +15,7 @@ use cvc_prediction::holdout::{judge, rebuild_index};
 use cvc_prediction::predict::{
     Filter, Forecasts, ImageObservations, KnownNames, Observation, PredictError, Predictor,
     Question, ScheduleBudget, add_differing_origins, from_csv, from_images, from_index,
-    keep_one_environment, merge_repeated, next_runs,
+    holds_images, keep_one_environment, merge_repeated, next_runs,
 };
 use cvc_session::campaigns::campaign_dir;
 use std::io::Write;
@@ -180,10 +180,6 @@ fn observed(
         from_index(&index, dir.root().as_str())?,
         Vec::new(),
     ))
-}
-
-fn holds_images(directory: &Utf8Path) -> bool {
-    cvc_image::find_images(directory.as_std_path()).is_ok_and(|found| !found.files.is_empty())
 }
 
 fn observed_images(directory: &Utf8Path) -> Result<ImageObservations, PredictError> {
