@@ -255,8 +255,11 @@ impl<'s> State<'s> {
             _ => {}
         }
         let file = self.file(&args.fhash, &args.fname, cwd.as_deref())?;
+        let moves = matches!(deed, Deed::Move(_) | Deed::MoveOne(_) | Deed::MoveSome(_));
         match file {
             Some(_) => self.named += 1,
+            // where others have a file, a call without one is on none, such as sync
+            None if !moves && (self.named > 0 || !self.names.files.is_empty()) => return Ok(()),
             None => self.nameless += 1,
         }
         self.sizeless += u64::from(matches!(deed, Deed::Move(_)) && args.ret.number().is_none());

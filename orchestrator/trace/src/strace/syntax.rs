@@ -164,17 +164,20 @@ pub(super) struct Arguments<'a> {
 impl<'a> Arguments<'a> {
     /// Splits what follows the opening bracket. `None` if there is no closing one.
     pub(super) fn split(text: &'a [u8]) -> Option<Self> {
-        Self::scan(text).ok()
+        let (found, is_closed) = Self::scan(text);
+        is_closed.then_some(found)
     }
 
     /// Splits arguments that other output interrupted before their closing bracket, which `rest` follows.
     pub(super) fn interrupted(text: &'a [u8], rest: &'a [u8]) -> Self {
-        let (Ok(found) | Err(found)) = Self::scan(text);
-        Self { rest, ..found }
+        Self {
+            rest,
+            ..Self::scan(text).0
+        }
     }
 
-    /// The arguments; without a closing bracket, as an error, those that there are.
-    fn scan(text: &'a [u8]) -> Result<Self, Self> {
+    /// The arguments, and whether there is a closing bracket.
+    fn scan(text: &'a [u8]) -> (Self, bool) {
         let mut items: [&[u8]; MAX_ARGUMENTS] = [&[]; MAX_ARGUMENTS];
         let (mut count, mut begin, mut depth, mut at) = (0, 0, 0_usize, 0);
         loop {
@@ -182,7 +185,7 @@ impl<'a> Arguments<'a> {
                 if let Some(item) = items.get_mut(count) {
                     *item = text.get(begin..).unwrap_or_default().trim_ascii();
                 }
-                return Err(Self { items, rest: b"" });
+                return (Self { items, rest: b"" }, false);
             };
             match byte {
                 b'"' => at = string_end(text, at).unwrap_or(text.len()),
@@ -206,7 +209,7 @@ impl<'a> Arguments<'a> {
                     begin = at;
                     if end == b')' {
                         let rest = &text[at..];
-                        return Ok(Self { items, rest });
+                        return (Self { items, rest }, true);
                     }
                 }
                 _ => at += 1,

@@ -234,7 +234,7 @@ pub fn show(
             );
             writeln!(out, "{}", paragraph("", &text))?;
             if let Some(hint) = finding.hint {
-                writeln!(out, "{}", paragraph("  hint: ", hint))?;
+                writeln!(out, "{}", paragraph("  ", &format!("hint: {hint}")))?;
             }
         }
         for (code, n) in before.into_iter().filter(|(_, n)| !all && *n > ALIKE) {
