@@ -144,6 +144,21 @@ pub fn is_zero(bytes: &[u8]) -> bool {
     groups.iter().all(|group| *group == [0; 32]) && rest.iter().all(|byte| *byte == 0)
 }
 
+/// Digest of a state: of the names, permissions and digests of all its files, and of its links.
+pub(crate) fn digest_of_state<'a>(
+    files: impl Iterator<Item = (&'a str, u32, &'a str)>,
+    links: &[(String, String)],
+) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for (name, mode, digest) in files {
+        hasher.update(format!("{name}\0{mode:o}\0{digest}\0").as_bytes());
+    }
+    for (name, to) in links {
+        hasher.update(format!("{name}\0{to}\0").as_bytes());
+    }
+    Hash::from(hasher.finalize()).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

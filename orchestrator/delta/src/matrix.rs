@@ -5,7 +5,8 @@ use crate::{
     error::{DeltaError, DeltaErrorKind},
     layout::{Addressing, BlockSize},
     method::{Base, Method, Threshold, Volumes},
-    signature::{Signature, Signed, changed_bytes, sign_all},
+    partner::changed_bytes,
+    signature::{Signature, Signed, sign_all},
     source::Source,
     taken::{self, TimeSource},
 };

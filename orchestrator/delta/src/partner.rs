@@ -52,6 +52,26 @@ impl<'a> Partners<'a> {
     }
 }
 
+/// Bytes of blocks of `new` that `old` does not have at the same place of the same file: the one rule by which changes are counted, stored and compared.
+#[must_use]
+pub fn changed_bytes(new: &Signature, old: &Signature) -> u64 {
+    let partners = Partners::new(new, old);
+    new.images
+        .iter()
+        .map(|(name, image)| {
+            let mut old = partners.of(name).map(|(_, old)| old.finder(new.block));
+            image
+                .each(new.block)
+                .filter(|(block, hash)| {
+                    let known = old.as_mut().and_then(|old| old.find(block));
+                    known != Some(*hash)
+                })
+                .map(|(block, _)| u64::from(block.bytes))
+                .sum::<u64>()
+        })
+        .sum()
+}
+
 /// What was saved in a file of a `_files` directory, and the number behind it.
 fn original(name: &str) -> Option<(&str, u64)> {
     let (dir, file) = name.rsplit_once('/')?;

@@ -15,8 +15,9 @@ use crate::{
     layout::{Addressing, BlockSize},
     make::{self, Against, Settings},
     method::{Base, Decision, Method, Threshold, Volumes},
+    partner::changed_bytes,
     restore::Chain,
-    signature::{Signature, changed_bytes, sign_all},
+    signature::{Signature, sign_all},
     source::Source,
 };
 use cvc_os::regular;

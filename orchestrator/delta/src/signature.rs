@@ -5,9 +5,8 @@ use crate::{
     error::DeltaError,
     file::wire,
     frame,
-    hash::{Hash, hash_all},
+    hash::{Hash, digest_of_state, hash_all},
     layout::{Addressing, Block, BlockSize, Extent, Finder, Layout, Numbers},
-    partner::Partners,
     source::Source,
 };
 use cvc_image::Image;
@@ -212,41 +211,6 @@ pub(crate) fn digest(layout: &Layout, frame: Hash, hashes: &[Hash]) -> String {
         hasher.update(&hash.0);
     }
     Hash::from(hasher.finalize()).to_string()
-}
-
-/// Digest of a state: of the names, permissions and digests of all its files, and of its links.
-pub(crate) fn digest_of_state<'a>(
-    files: impl Iterator<Item = (&'a str, u32, &'a str)>,
-    links: &[(String, String)],
-) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for (name, mode, digest) in files {
-        hasher.update(format!("{name}\0{mode:o}\0{digest}\0").as_bytes());
-    }
-    for (name, to) in links {
-        hasher.update(format!("{name}\0{to}\0").as_bytes());
-    }
-    Hash::from(hasher.finalize()).to_string()
-}
-
-/// Bytes of blocks of `new` that `old` does not have at the same place of the same file: the one rule by which changes are counted, stored and compared.
-#[must_use]
-pub fn changed_bytes(new: &Signature, old: &Signature) -> u64 {
-    let partners = Partners::new(new, old);
-    new.images
-        .iter()
-        .map(|(name, image)| {
-            let mut old = partners.of(name).map(|(_, old)| old.finder(new.block));
-            image
-                .each(new.block)
-                .filter(|(block, hash)| {
-                    let known = old.as_mut().and_then(|old| old.find(block));
-                    known != Some(*hash)
-                })
-                .map(|(block, _)| u64::from(block.bytes))
-                .sum::<u64>()
-        })
-        .sum()
 }
 
 /// The part of a signature that is written as JSON.

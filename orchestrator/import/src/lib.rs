@@ -16,6 +16,7 @@
 
 mod campaign;
 mod description;
+mod draft;
 mod error;
 mod json;
 mod peers;

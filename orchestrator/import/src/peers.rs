@@ -1,8 +1,8 @@
 //! Results of HPCAdvisor, Ramble and hyperfine.
 
 use crate::{
+    draft::{Draft, Found, number_of, text_of},
     error::ImportError,
-    json::{Draft, Found, number_of, text_of},
     run::spread,
 };
 use cvc_core::record::names;

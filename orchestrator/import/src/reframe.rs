@@ -9,8 +9,8 @@
 //! | nodes | `nodelist` | `job_nodelist` |
 
 use crate::{
+    draft::{Draft, Found, number_of, text_of},
     error::ImportError,
-    json::{Draft, Found, number_of, text_of},
     run::spread,
 };
 use cvc_core::record::names;

@@ -2,9 +2,8 @@
 
 use crate::{
     access::{Token, is_own_host},
-    current::Current,
+    current::{Current, Served},
     page::{self, POLICY},
-    server::Served,
 };
 use cvc_session::explanation::{Explanation, end_of_output, explain_id};
 use http_body_util::Full;

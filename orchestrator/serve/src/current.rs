@@ -1,8 +1,8 @@
 //! A campaign as it was last read, with its pages: read again only when its files change, so that many readers cost as much as one.
 
-use crate::{page, server::Served, snapshot::Snapshot};
-use camino::Utf8Path;
-use cvc_core::plan::Plan;
+use crate::{page, snapshot::Snapshot};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{plan::Plan, store::CampaignDir};
 use cvc_journal::CampaignState;
 use cvc_session::campaigns::read_plan;
 use hyper::body::Bytes;
@@ -11,6 +11,15 @@ use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
+
+/// What is served.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Directory of the campaign.
+    pub campaign: CampaignDir,
+    /// The page of its report, which need not exist.
+    pub report: Utf8PathBuf,
+}
 
 /// How long costs of instances that run count as those of now.
 const COSTS_LAST: Duration = Duration::from_secs(30);

@@ -18,5 +18,6 @@ mod server;
 mod snapshot;
 
 pub use access::Token;
-pub use server::{ServeError, Served, Server};
+pub use current::Served;
+pub use server::{ServeError, Server};
 pub use snapshot::{FailedRun, OpenRun, PointProgress, Snapshot};

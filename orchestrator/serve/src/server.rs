@@ -3,7 +3,7 @@
 use crate::{
     access::Token,
     answers::{Answers, Verdict},
-    current::Current,
+    current::{Current, Served},
 };
 use camino::Utf8PathBuf;
 use cvc_core::store::CampaignDir;
@@ -59,15 +59,6 @@ pub enum ServeError {
     /// The token.
     #[error("no random numbers for a token: {0}")]
     Token(io::Error),
-}
-
-/// What is served.
-#[derive(Clone, Debug)]
-pub struct Served {
-    /// Directory of the campaign.
-    pub campaign: CampaignDir,
-    /// The page of its report, which need not exist.
-    pub report: Utf8PathBuf,
 }
 
 /// A server that listens.

@@ -1,6 +1,6 @@
 //! Everything that is said of a trace: what `--json` prints, and what tables and pages are made of.
 
-use crate::counters::{ShownLayer, ShownLog, ShownRecord};
+use crate::counted::{ShownLayer, ShownLog, ShownRecord, bandwidth, filled};
 use cvc_trace::{
     Api, ProcessId,
     findings::{Finding, Severity},
@@ -288,10 +288,6 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-pub(crate) fn bandwidth(bytes: u64, time_s: f64) -> Option<f64> {
-    (bytes > 0 && time_s > 0.0).then(|| bytes as f64 / MIB / time_s)
-}
-
 /// The bursts of writes in a sentence: how many, how long, how much, and whether they come at equal times.
 fn rhythm(bursts: &[Burst]) -> Option<String> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
@@ -391,10 +387,6 @@ fn shown_stream(of: &Stream) -> ShownStream {
         sizes: filled(&of.sizes),
         pattern: in_words(&of.pattern(), of.operations),
     }
-}
-
-pub(crate) fn filled(sizes: &SizeBins) -> BTreeMap<&'static str, u64> {
-    sizes.iter().filter(|(_, n)| *n > 0).collect()
 }
 
 /// A pattern with its distances; empty of nothing.

@@ -3,6 +3,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `document.rs` | everything that is said of a trace: what `--json` prints, and what tables and pages are made of |
+//! | `counted.rs` | the forms of counters in documents |
 //! | `counters.rs` | what the counters of Darshan logs add up to, for documents |
 //! | `csv_events.rs` | every event as a line of CSV, as it is read |
 //! | `csv_records.rs` | every record of counters as a line of CSV, as it is read |
@@ -15,6 +16,7 @@
 //! | `sinks.rs` | several sinks for one reading |
 
 mod compare;
+mod counted;
 mod counters;
 mod csv_events;
 mod csv_records;
@@ -27,9 +29,8 @@ mod sinks;
 mod zones;
 
 pub use compare::{Difference, TraceComparison, compare};
-pub use counters::{
-    Records, ShownCounts, ShownLayer, ShownLog, ShownModule, ShownRank, ShownRecord,
-};
+pub use counted::{ShownCounts, ShownLayer, ShownLog, ShownModule, ShownRank, ShownRecord};
+pub use counters::Records;
 pub use csv_events::CsvEvents;
 pub use csv_records::CsvRecords;
 pub use document::{

@@ -22,8 +22,8 @@ pub use write::{StateWriter, Written};
 
 use crate::{
     codec::{Codec, Transform},
+    hash::digest_of_state,
     layout::{Addressing, BlockSize},
-    signature::digest_of_state,
 };
 use serde::{Deserialize, Serialize};
 

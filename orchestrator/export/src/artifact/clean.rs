@@ -55,6 +55,19 @@ pub(super) fn text(scrubber: &mut Scrubber, path: &Utf8Path, text: &str) -> Stri
     }
 }
 
+impl Scrubber {
+    /// A value, by its name.
+    pub(super) fn clean_value(&mut self, name: &str, text: &str) -> String {
+        if is_secret(name) {
+            WITHHELD.to_owned()
+        } else if text.starts_with(['{', '[']) {
+            json(self, text)
+        } else {
+            self.clean_again(text)
+        }
+    }
+}
+
 /// Cleans the texts in JSON, and leaves everything else as it is written. What is not JSON is cleaned as text.
 pub(super) fn json(scrubber: &mut Scrubber, text: &str) -> String {
     if serde_json::from_str::<IgnoredAny>(text).is_err() {

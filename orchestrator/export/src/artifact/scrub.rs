@@ -1,7 +1,6 @@
 //! Takes secrets and names out of texts.
 
 use super::{
-    clean::json,
     names::{Kind, Names, is_generic},
     patterns::{
         ARN_ACCOUNT, AUTHORIZATION, BEARER, CLOUD_ID, HOME, IPV4, IPV4_DASHED, IPV6, MAC,
@@ -85,17 +84,6 @@ impl Scrubber {
             self.cleaned.insert(text.to_owned(), clean.clone());
         }
         clean
-    }
-
-    /// A value, by its name.
-    pub(super) fn clean_value(&mut self, name: &str, text: &str) -> String {
-        if is_secret(name) {
-            WITHHELD.to_owned()
-        } else if text.starts_with(['{', '[']) {
-            json(self, text)
-        } else {
-            self.clean_again(text)
-        }
     }
 
     /// Leaves JSON and TOML what they are, as [`cvc_core::log::redact`] does not.

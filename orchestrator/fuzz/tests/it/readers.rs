@@ -78,6 +78,8 @@ readers! {
     dmtcp_texts_are_withstood: "dmtcp-text",
     event_logs_are_withstood: "event-log",
     images_are_withstood: "image",
+    results_of_other_programs_are_withstood: "import-json",
+    tables_for_import_are_withstood: "import-table",
     ini_inventories_are_withstood: "inventory-ini",
     yaml_inventories_are_withstood: "inventory-yaml",
     journals_are_withstood: "journal",

@@ -108,10 +108,13 @@ impl DeltaAnswer {
 
 /// The zone of what changed in none of the known ones: files that are no images.
 const OTHER: &str = "other files";
+/// The part of the longest distance that zones must be known over to stand for the whole.
+const AS_LONG: f64 = 0.99;
 /// Less than a block, in MiB, is what rounding leaves.
 const NO_BLOCK_MIB: f64 = 1e-3;
 
-/// What changes within a distance: the sum of the zones where all are known, each of which changes by no more than it has; else what all pairs say.
+/// What changes within a distance: the sum of the zones where they are known over as long a distance as all together, each of which changes by no more
+/// than it has; else what all pairs say, up to what the zones have.
 struct Changes {
     volume: ChangedVolume,
     zones: Vec<(String, ChangedVolume)>,
@@ -130,7 +133,8 @@ impl Changes {
     }
 
     fn by_zone(&self) -> bool {
-        !self.zones.is_empty()
+        let first = self.zones.first();
+        first.is_some_and(|(_, zone)| zone.longest_s >= AS_LONG * self.volume.longest_s)
     }
 
     fn sum(&self, of: impl Fn(&ChangedVolume) -> f64) -> f64 {
@@ -138,11 +142,20 @@ impl Changes {
         sum.min(self.volume.curve.full_mib)
     }
 
+    /// What can change at most.
+    fn most_mib(&self) -> f64 {
+        if self.zones.is_empty() {
+            self.volume.curve.full_mib
+        } else {
+            self.sum(|zone| zone.curve.full_mib)
+        }
+    }
+
     fn at(&self, distance_s: f64) -> f64 {
         if self.by_zone() {
             self.sum(|zone| zone.curve.at(distance_s))
         } else {
-            self.volume.curve.at(distance_s)
+            self.volume.curve.at(distance_s).min(self.most_mib())
         }
     }
 
@@ -154,14 +167,19 @@ impl Changes {
                 high: self.sum(|zone| zone.interval(distance_s).high),
             }
         } else {
-            self.volume.interval(distance_s)
+            let interval = self.volume.interval(distance_s);
+            Interval {
+                low: interval.low.min(self.most_mib()),
+                high: interval.high.min(self.most_mib()),
+            }
         }
     }
 
     /// The shortest and the longest distance that the fit has seen.
     fn seen_s(&self) -> (f64, f64) {
-        let first = self.zones.first().map_or(&self.volume, |(_, zone)| zone);
-        (first.shortest_s, first.longest_s)
+        let first = self.zones.first().filter(|_| self.by_zone());
+        let seen = first.map_or(&self.volume, |(_, zone)| zone);
+        (seen.shortest_s, seen.longest_s)
     }
 }
 

@@ -132,6 +132,21 @@ fn paths(cells: &Cells, scale: usize, all_rows: usize) -> Drawn {
     all
 }
 
+/// The colours that a drawing has, and what they mean.
+pub(super) fn keys_of(has: [bool; 3]) -> Vec<(&'static str, String)> {
+    [
+        ("write", 1, "writes"),
+        ("read", 0, "reads"),
+        ("both", 2, "writes and reads"),
+    ]
+    .into_iter()
+    .filter(|(_, at, _)| has[*at])
+    .map(|(class, _, words)| (class, words.to_owned()))
+    .collect()
+}
+
+pub(super) const DEPTHS: &str = "The deepest colour is of bins with at least an eighth of the fullest bin's bytes, the palest of those with less than a 64th.";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,10 +1,9 @@
 //! The plots of Darshan's heat maps: bytes of ranks over time, also of logs without single operations.
 
 use super::{
-    bins::draw,
+    bins::{DEPTHS, draw, keys_of},
     figure::{Figure, Scale, Time},
     grid::Cells,
-    plots::{DEPTHS, keys_of},
     text,
 };
 use cvc_trace::HeatGrid;

@@ -1,7 +1,7 @@
 //! The plots of a page: which there are, what they show, and what is said below them.
 
 use super::{
-    bins::{self, draw, rows_of},
+    bins::{self, DEPTHS, draw, keys_of, rows_of},
     curves::{bandwidth, bursts},
     figure::{Figure, Scale, Time},
     grid::{Axis, Grid},
@@ -139,21 +139,6 @@ impl Binned {
         keys_of(self.drawn.has)
     }
 }
-
-/// The colours that a drawing has, and what they mean.
-pub(super) fn keys_of(has: [bool; 3]) -> Vec<(&'static str, String)> {
-    [
-        ("write", 1, "writes"),
-        ("read", 0, "reads"),
-        ("both", 2, "writes and reads"),
-    ]
-    .into_iter()
-    .filter(|(_, at, _)| has[*at])
-    .map(|(class, _, words)| (class, words.to_owned()))
-    .collect()
-}
-
-pub(super) const DEPTHS: &str = "The deepest colour is of bins with at least an eighth of the fullest bin's bytes, the palest of those with less than a 64th.";
 
 /// Who moves bytes when. Rows are numbered from 0 to below `all`; the first ones may have names.
 fn rows(

@@ -181,7 +181,9 @@ impl FileUse {
         let mut starts: Vec<(u64, ProcessId)> = Vec::new();
         for (process, extents) in &self.extents {
             for (start, end, _) in extents.iter() {
-                ends.extend([(start, true), (end, false)]);
+                if start < end {
+                    ends.extend([(start, true), (end, false)]);
+                }
                 starts.push((start, *process));
             }
         }
