@@ -4,7 +4,7 @@ use crate::{
     error::ImportError,
     run::{ImportedRun, ImportedValue, is_factor, point_of, value_in},
 };
-use cvc_core::source::Source;
+use cvc_core::{record::Unit, source::Source};
 use indexmap::IndexMap;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -67,6 +67,9 @@ impl Found<'_> {
         let value = value_in(name, number, unit);
         if !value.value.is_finite() {
             return self.remark("value", format!("of `{name}` left out: too large"));
+        }
+        if value.value < 0.0 && value.unit != Unit::One {
+            return self.remark("value", format!("of `{name}` left out: negative"));
         }
         if value.name != name {
             let what = format!(

@@ -115,12 +115,26 @@ pub(crate) fn read(source: Source, options: &ReadOptions) -> Result<ReadFile, Im
             .filter(|(_, f)| !f.text.trim().is_empty())
         {
             match role {
-                Role::Quantity { name, unit, factor } => values.push(ImportedValue {
-                    name: name.clone(),
-                    value: number(&table, field, decimal, *factor)?,
-                    unit: *unit,
-                    labels: BTreeMap::new(),
-                }),
+                Role::Quantity { name, unit, factor } => {
+                    let value = number(&table, field, decimal, *factor)?;
+                    if value < 0.0 && *unit != Unit::One {
+                        let message = format!("`{}` is negative", field.text.trim());
+                        let hint = format!(
+                            "correct it, or declare it as missing if it stands for none: --missing '{}'",
+                            field.text.trim()
+                        );
+                        return Err(table
+                            .source
+                            .error(Some(field.span.clone()), message, hint)
+                            .into());
+                    }
+                    values.push(ImportedValue {
+                        name: name.clone(),
+                        value,
+                        unit: *unit,
+                        labels: BTreeMap::new(),
+                    });
+                }
                 Role::Factor { name, unit } => {
                     let level = match decimal {
                         Decimal::Comma if decimal.number(&field.text).is_some() => {

@@ -5,8 +5,6 @@ use crate::{
     answers::{Answers, Verdict},
     current::{Current, Served},
 };
-use camino::Utf8PathBuf;
-use cvc_core::store::CampaignDir;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::{

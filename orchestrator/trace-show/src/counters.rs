@@ -7,10 +7,9 @@ use crate::{
     document::{ShownFile, ShownProcess, ShownRates, ShownStream, TraceDocument},
 };
 use cvc_trace::{
-    DarshanModule, DarshanSummary, DarshanSums, FileSums, LayerTotal, ModuleReading, ModuleSummary,
-    RankTime, RankTotal, RecordSums, profile::role_of,
+    DarshanModule, DarshanSummary, DarshanSums, FileSums, ModuleReading, ModuleSummary, RankTotal,
+    RecordSums, profile::role_of,
 };
-use serde::Serialize;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap, HashSet},

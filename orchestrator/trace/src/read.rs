@@ -141,6 +141,13 @@ fn kind_of_one(path: &Path) -> Result<TraceKind, TraceError> {
                 .iter()
                 .any(|p| endings.iter().any(|end| has_ending(p, end)))
         };
+        if !entries.iter().any(|entry| entry.is_file()) {
+            return Err(TraceError::NotATrace {
+                path: path.to_owned(),
+                kind: "directory with a trace",
+                problem: "it has no files".into(),
+            });
+        }
         return Ok(match () {
             () if of(&[".darshan", ".darshan_partial"]) => TraceKind::Darshan,
             () if of(&[".pfw", ".pfw.gz"]) => TraceKind::DfTracer,

@@ -57,7 +57,7 @@ pub fn from_images(
     };
     let tree = read_tree(directory.as_std_path(), progress).map_err(|error| {
         unreadable(
-            error.to_string(),
+            error.kind.to_string(),
             "give a directory with images (`*.dmtcp`)",
         )
     })?;

@@ -422,7 +422,7 @@ mod tests {
     use cvc_core::point::Compression;
     use cvc_core::units::ByteSize;
     use cvc_model::MpiKind;
-    use std::{borrow::Cow, collections::BTreeSet, path::PathBuf};
+    use std::path::PathBuf;
 
     fn parse(text: &str) -> Result<Question, String> {
         let apps = [PathBuf::from(concat!(

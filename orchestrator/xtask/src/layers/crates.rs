@@ -65,7 +65,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("cvc-index", &["cvc-core", "cvc-journal", "cvc-model"]),
     ("cvc-import", &["cvc-core", "cvc-journal", "cvc-index"]),
-    ("cvc-export", &["cvc-core", "cvc-os", "cvc-journal", "cvc-index"]),
+    (
+        "cvc-export",
+        &["cvc-core", "cvc-os", "cvc-journal", "cvc-index"],
+    ),
     (
         "cvc-prediction",
         &[

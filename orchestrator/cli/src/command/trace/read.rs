@@ -56,14 +56,19 @@ pub fn of_run(path: &Utf8Path) -> Utf8PathBuf {
 fn explain(error: TraceError) -> Failure {
     match error {
         TraceError::Sink(error) => Failure::from(error),
-        error @ (TraceError::Read { .. } | TraceError::NotATrace { .. }) => Failure::Other {
-            status: ExitStatus::Unreadable,
-            message: error.to_string(),
-            hint: Some(
-                "traces are logs of Darshan, files of `strace -ff -ttt -T -y`, and .pfw files of DFTracer; a run's directory stands for the trace in it"
-                    .into(),
-            ),
-        },
+        error @ (TraceError::Read { .. } | TraceError::NotATrace { .. }) => {
+            let text = error.to_string();
+            // a reader that knows better than this says so itself
+            let (message, hint) = text.split_once("; hint: ").unwrap_or((
+                &text,
+                "traces are logs of Darshan, files of `strace -ff -ttt -T -y`, and .pfw files of DFTracer; a run's directory stands for the trace in it",
+            ));
+            Failure::Other {
+                status: ExitStatus::Unreadable,
+                message: message.to_owned(),
+                hint: Some(hint.to_owned()),
+            }
+        }
     }
 }
 
