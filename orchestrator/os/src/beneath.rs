@@ -94,6 +94,8 @@ impl Beneath {
         let parent = name.parent().unwrap_or(Path::new(""));
         let dir = match self.resolve(parent, WAY) {
             Err(Errno::NOENT) => self.walk(parent, true),
+            // a file, or a link to a directory
+            Err(Errno::NOTDIR) => self.walk(parent, false),
             other => other,
         };
         Ok((dir.map_err(|error| explain(error.into()))?, last))
