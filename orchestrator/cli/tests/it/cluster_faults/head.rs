@@ -146,6 +146,12 @@ fn a_killed_agent_and_a_restarted_head_cost_no_attempt() {
             .sum::<usize>(),
         5
     );
+    // the killed agent's ssh waits for the node that is away as long as for a busy one: 48 s here
+    wait_until(
+        "the end of connections to n3",
+        Duration::from_secs(90),
+        || on.lab.node("n1").processes("sentinel").is_empty(),
+    );
     on.assert_clean(&["n1", "n2"]);
 }
 

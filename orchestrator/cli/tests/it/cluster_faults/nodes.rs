@@ -59,6 +59,40 @@ fn without_sshd_a_run_goes_on_and_later_ones_are_elsewhere() {
 }
 
 #[test]
+fn a_node_whose_network_is_full_is_busy_and_not_lost() {
+    require!(Tool::Lab, Tool::Mpich5);
+    let _turn = turn();
+    let on = scripted(
+        2,
+        "busy",
+        "",
+        STEPS,
+        "mapping = \"2Nx1P\"",
+        "repeats = 1\nretries = 0\ntimeout_s = 600",
+    );
+    let cvc = on.begin();
+    on.wait_start(1);
+    on.wait_ranks(&["n1", "n2"]);
+    // what n2 sends waits for 12 s in a queue that stays full, three times as long as a node may be silent
+    let (n1, n2) = (on.lab.node("n1").address(), on.lab.node("n2"));
+    n2.shell("tc qdisc add dev eth0 root tbf rate 2mbit burst 16kb limit 3mb");
+    n2.shell(&format!(
+        "timeout -s KILL 25 ssh {n1} 'timeout -s KILL 25 cat >/dev/null' </dev/zero >/dev/null 2>&1 || :"
+    ));
+    n2.shell("tc qdisc del dev eth0 root");
+    assert!(
+        on.campaign.finishes().is_empty() && on.script_on("n2") > 0,
+        "{:?}",
+        on.campaign.failures()
+    );
+    on.go(1);
+    ends(cvc, 0);
+    on.campaign.assert_whole(1);
+    assert_eq!(on.campaign.events("run-intended").len(), 1);
+    on.assert_clean(&["n1", "n2"]);
+}
+
+#[test]
 fn a_link_that_is_cut_shortly_is_no_matter_and_one_that_stays_cut_costs_an_attempt() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
