@@ -119,7 +119,7 @@ fn times_of_copies_are_refused_and_every_gives_them() {
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(
         shown.status.success()
-            && text.contains("10.0 s to 30.0 s apart")
+            && text.contains("10 s to 30 s apart")
             && !text.contains("times are those"),
         "{text}"
     );

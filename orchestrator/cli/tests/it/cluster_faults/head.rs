@@ -2,6 +2,7 @@
 
 use crate::cluster_faults::steps::{SECOND, SOON, STEPS, ends, kill_on, scripted, turn};
 use cvc_testkit::{Tool, lab::Line, require, wait_until};
+use std::time::Duration;
 
 #[test]
 fn a_head_out_of_reach_for_half_a_minute_loses_and_doubles_nothing() {
