@@ -14,7 +14,7 @@ use cvc_core::{
     units::{MIB, counted},
 };
 use cvc_image::{ImageTree, MpiFlavour, OwnerZone, Role, TreeImage, Zone, find_images, read_tree};
-use cvc_model::MpiKind;
+use cvc_model::{MpiKind, stats};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
@@ -248,6 +248,9 @@ fn observation(
             (Quantity::Aux, mib(aux)),
             (Quantity::AuxFiles, aux_files as f64),
         ]);
+        if let Some(bytes) = surplus(ranks).filter(|_| setting.load().is_some()) {
+            quantities.insert(Quantity::Surplus, bytes / MIB);
+        }
         if found + started >= peers {
             let in_launchers: u64 = launchers.iter().map(|image| file_bytes(image)).sum();
             quantities.extend([
@@ -317,6 +320,20 @@ fn of_ranks(ranks: &[&TreeImage], by_owner: bool) -> BTreeMap<Quantity, f64> {
         ),
         (Quantity::File, mean(&|rank| file_bytes(rank) as f64)),
     ])
+}
+
+/// What the largest image has more than the median one; with fewer than three none is typical.
+fn surplus(ranks: &[&TreeImage]) -> Option<f64> {
+    let mut sizes: Vec<f64> = ranks
+        .iter()
+        .map(|rank| rank.uncompressed_bytes as f64)
+        .collect();
+    sizes.sort_by(f64::total_cmp);
+    let median = stats::quantile(&sizes, 0.5)?;
+    sizes
+        .last()
+        .filter(|_| sizes.len() >= 3)
+        .map(|largest| largest - median)
 }
 
 /// How the processes were put on hosts, where the images of all say it.

@@ -170,7 +170,7 @@ fn of_findings(document: &TraceDocument) -> String {
         })
         .collect();
     let most = if severe.len() > MOST_FINDINGS {
-        "the most severe: "
+        "The most severe: "
     } else {
         ""
     };
