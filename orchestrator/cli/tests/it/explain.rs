@@ -149,24 +149,36 @@ fn a_browser_of_this_machine_sees_the_campaign_at_the_address_that_is_printed() 
     let address = server.stdout_so_far();
     let (place, token) = address.trim().split_once("/?token=").expect("an address");
     let host = place.strip_prefix("http://").expect("a host");
-    let get = |path: &str| {
+    let get = |path: &str, cookie: &str| {
         let mut stream = TcpStream::connect(host).expect("a connection");
         stream
             .set_read_timeout(Some(Duration::from_secs(60)))
             .expect("a limit");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: cvc={token}\r\nConnection: close\r\n\r\n")
-            .expect("a request");
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n"
+        )
+        .expect("a request");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
         // the answer comes in chunks, whose lengths stand between its bytes, also within a character
         String::from_utf8_lossy(&answer).into_owned()
     };
-    assert!(
-        get("/").contains("100 % done: 1 run succeeded"),
-        "{}",
-        get("/")
-    );
+    // the address leads to a place of its own, with a cookie
+    let sent = get(&format!("/?token={token}"), "");
+    let header = |name: &str| {
+        let line = sent.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("no {name}: {sent}"))
+            .trim()
+            .to_owned()
+    };
+    let (place, cookie) = (header("Location:"), header("Set-Cookie:"));
+    let cookie = cookie.split(';').next().expect("a cookie");
+    let page = get(&place, cookie);
+    assert!(page.contains("100 % done: 1 run succeeded"), "{page}");
     // the report that `cvc run` wrote
-    assert!(get("/report").contains("<h1>served</h1>") || get("/report").contains("served"));
+    let report = get(&format!("{place}report"), cookie);
+    assert!(report.contains("<h1>served</h1>") || report.contains("served"));
+    assert!(get("/", cookie).contains("404"), "only there");
     server.kill();
 }
