@@ -71,6 +71,11 @@ fn the_main_job_runs_to_its_end_and_ends_with_a_report() {
                     .unwrap_or_else(|e| panic!("{quantity}_{what}: {e}: {point:?}"))
             };
             assert_eq!(value("n"), 3.0, "{point:?}");
+            // times of a busy machine may scatter too much for an interval, sizes do not
+            let ends = ["ci_low", "ci_high"].map(|end| &point[&format!("{quantity}_{end}")]);
+            if quantity != "ckpt_stored_bytes" && ends.iter().all(|end| end.is_empty()) {
+                continue;
+            }
             assert!(
                 value("ci_low") <= value("mean")
                     && value("mean") <= value("ci_high")
