@@ -41,17 +41,19 @@ use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::plan::Plan;
 use cvc_core::point::{Excluded, ExcludedBy};
-use cvc_core::store::{StoreError, own_prefix, regular, remove_abandoned};
+use cvc_core::store::{StoreError, abandoned, own_prefix, regular, remove_abandoned};
 use cvc_journal::CampaignState;
 use row::FromRow;
 use rusqlite::{Connection, OpenFlags, Params};
-use std::{fs, io, path::Path};
+use std::{fs, io, path::Path, time::Duration};
 
 /// File name of the index in a campaign's directory.
 pub const FILE: &str = "index.sqlite";
 
 /// What the names of temporary indexes begin with.
 const APART: &str = "cvc-index";
+/// Age of a temporary index that no command needs any more.
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 /// An index that is open for reading.
 #[derive(Debug)]
@@ -112,8 +114,18 @@ impl Index {
         complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>,
     ) -> Result<Self, AnalysisError> {
         let anywhere = Utf8PathBuf::from(std::env::temp_dir().to_string_lossy().into_owned());
-        // of commands that were killed
-        remove_abandoned(&anywhere, APART);
+        // of commands that were killed. This directory may be one of several containers, whose processes are not seen here: what is young stays
+        let is_old = |path: &Utf8PathBuf| {
+            let modified = path.metadata().and_then(|found| found.modified());
+            let age = modified.ok().and_then(|time| time.elapsed().ok());
+            age.is_some_and(|age| age > ABANDONED_AFTER)
+        };
+        for left in abandoned(&anywhere, APART)
+            .iter()
+            .filter(|path| is_old(path))
+        {
+            let _ = fs::remove_file(left);
+        }
         let temporary = own_prefix(APART)
             .and_then(|prefix| {
                 let mut builder = tempfile::Builder::new();
