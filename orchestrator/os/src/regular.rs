@@ -68,12 +68,20 @@ pub fn is_other(path: &Path) -> bool {
 /// # Errors
 /// When it is longer or cannot be read.
 pub fn read_all(file: File) -> io::Result<Vec<u8>> {
+    read_up_to(file, MAX_BYTES)
+}
+
+/// Reads a file to its end, up to a number of bytes.
+///
+/// # Errors
+/// When it is longer or cannot be read.
+pub fn read_up_to(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
+    file.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
-            format!("it has more than {} MiB", MAX_BYTES >> 20),
+            format!("it has more than {} MiB", max_bytes >> 20),
         ));
     }
     Ok(bytes)

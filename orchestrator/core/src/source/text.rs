@@ -4,7 +4,7 @@ use crate::source::SourceError;
 use cvc_os::regular;
 use serde::Deserialize;
 use std::{
-    io::{self, Read},
+    io,
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
@@ -34,16 +34,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// # Errors
 /// When it cannot be read, is no regular file, or has more than 16 MiB.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
-    let file = regular::open_named(path)?;
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            format!("it has more than {} MiB", MAX_BYTES >> 20),
-        ));
-    }
-    Ok(bytes)
+    regular::read_up_to(regular::open_named(path)?, MAX_BYTES)
 }
 
 impl Source {
