@@ -38,7 +38,7 @@ fn texts_of_all_forms_give_the_hosts_of_a_group() {
     let dir = tempfile::tempdir().expect("a directory");
     let dir = dir.path();
     let ini = "[web]\nn1 ansible_host=10.0.0.1 ansible_user='ada' ansible_port=2222\nn[08:10]\n\
-               [top:children]\nweb\n[web:vars]\nansible_user=b # a comment, since it is Python\n\
+               [top:children]\nweb\n[web:vars]\nansible_user=b\n\
                [top:vars]\nansible_ssh_common_args='-o ProxyCommand=\"ssh -W %h:%p -q ubuntu@10.0.0.1\"'\n";
     let expected = [
         "n1 ada 2222 10.0.0.1 ProxyJump=ubuntu@10.0.0.1",
