@@ -149,21 +149,14 @@ impl OwnProgram {
             text => words::split(text)
                 .map_err(|problem| wrong(format!("--args: {problem}"), "close the quotes")),
         };
-        match args {
-            Some(text) => self.args = parse(text)?,
-            None => {
-                let question = Question {
-                    text: &format!(
-                        "Arguments of {}, as you type them after its name?",
-                        self.file
-                    ),
-                    option: "--args",
-                    default: Some(or_none(self.typed_args())),
-                    decides: false,
-                };
-                self.args = asker.ask(&question, parse)?.unwrap_or_default();
-            }
-        }
+        let text = format!(
+            "Arguments of {}, as you type them after its name?",
+            self.file
+        );
+        let question = Question::new("--args", &text).usual(or_none(self.typed_args()));
+        let given = args.map(parse).transpose()?;
+        let answer = asker.given_or(given, &question, parse)?;
+        self.args = answer.unwrap_or_default();
         if !inputs.is_empty() {
             self.inputs = self.read_inputs(inputs)?;
             return Ok(());
@@ -176,18 +169,12 @@ impl OwnProgram {
                 likely.push(file.to_string());
             }
         }
-        let question = Question {
-            text: "Input files that it reads from its working directory? Their paths",
-            option: "--input",
-            default: Some(or_none(
-                likely
-                    .iter()
-                    .map(|path| in_quotes(path))
-                    .collect::<Vec<_>>()
-                    .join(" "),
-            )),
-            decides: false,
-        };
+        let likely: Vec<String> = likely.iter().map(|path| in_quotes(path)).collect();
+        let question = Question::new(
+            "--input",
+            "Input files that it reads from its working directory? Their paths",
+        )
+        .usual(or_none(likely.join(" ")));
         let answer = asker.ask(&question, |text| match text {
             "none" => Ok(Vec::new()),
             text => {
