@@ -13,7 +13,7 @@ use crate::{
     app::LoadedApp,
     mapping::Mapping,
     point::CheckpointerKind,
-    source::{Source, SourceErrors},
+    source::{Source, SourceErrors, Step},
 };
 use indexmap::IndexMap;
 use std::{collections::BTreeSet, path::PathBuf};
@@ -61,7 +61,7 @@ impl SmallCampaign {
             hosts: &hosts,
             errors: &mut errors,
         };
-        let nowhere = |_: &[_]| None;
+        let nowhere = |_: &[Step<'_>]| None;
         let mut run = settings::run(&mut check, &RawRun::default(), &nowhere);
         let mut checkpoint = settings::checkpoint(&mut check, &RawCheckpoint::default(), &nowhere);
         adjust(&mut run, &mut checkpoint);

@@ -17,7 +17,7 @@ use super::{
 use crate::app;
 use crate::{
     app::LoadedApp,
-    source::{Source, SourceError, SourceErrors, Span, Step, key_span, span_of, suggestion},
+    source::{Source, SourceError, SourceErrors, Span, Step, span_of, suggestion},
 };
 use indexmap::IndexMap;
 use serde::Deserialize;
