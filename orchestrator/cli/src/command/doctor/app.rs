@@ -261,7 +261,7 @@ impl Try<'_> {
         let app = self.subject.descriptor();
         let mut examined = Examined {
             site: self.site.to_owned(),
-            mpi: vec![self.mpi.to_owned()],
+            mpi: self.mpi.to_owned(),
             class: class.to_owned(),
             processes,
             items: Vec::new(),

@@ -685,7 +685,7 @@ fn libraries(
     };
     let linked = answers.own.as_ref().and_then(OwnProgram::library);
     if !args.mpi.is_empty() {
-        let given = parse(args.mpi.clone())?;
+        let given: Vec<String> = parse(args.mpi.clone())?;
         if let (Some(linked), Some(own)) = (linked, &answers.own)
             && given.iter().any(|mpi| mpi != linked)
         {

@@ -109,7 +109,7 @@ pub fn learn_from_a_run(
     own.told = Told {
         tried: Some(Tried {
             processes: how.processes,
-            mpi: vec![how.mpi.to_owned()],
+            mpi: how.mpi.to_owned(),
             wall_s: ran.wall_s,
             on: jiff::Zoned::now().strftime("%-d %B %Y").to_string(),
             ended: ran.ended,
