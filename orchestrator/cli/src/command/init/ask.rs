@@ -80,7 +80,7 @@ impl Asker {
         self.source == Source::Terminal
     }
 
-    /// The answer to a question that no option has answered; `None` if nobody may answer it. An answer on a terminal that `parse` refuses
+    /// The answer to a question that no option has answered; `None` if it has to be given by an option. An answer on a terminal that `parse` refuses
     /// is asked for again.
     ///
     /// # Errors
@@ -180,7 +180,7 @@ fn read_line() -> Result<Option<String>, Failure> {
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = std::io::stdin().read_line(&mut line).unwrap_or(0);
-        // nobody may wait for it any more
+        // the wait may be over
         let _ = send.send((read > 0).then_some(line));
     });
     Ok(runtime()?.block_on(async {

@@ -43,7 +43,7 @@ struct Here {
 }
 
 pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
-    let apps = Apps::beside(&args.file)?;
+    let apps = Apps::next_to(&args.file)?;
     if args.app == ["list"] {
         for name in &apps.names {
             tell(format_args!(
@@ -76,7 +76,7 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
         let real = apps.directory.canonicalize_utf8().ok();
         let text = write_descriptor(own, real.as_deref())?;
         write_output(&path, text.as_bytes())?;
-        let about = match &own.told.success {
+        let about = match &own.facts.success {
             Some(found) if found.verifies => format!("a run succeeds by the line `{}`", found.line),
             Some(_) | None => "look at its success pattern before you trust a run".to_owned(),
         };
@@ -89,7 +89,7 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
         counted(plan.points.len(), "point"),
         counted(plan.runs.len(), "run")
     ));
-    tell_what_is_missing(&spec, &plan, &answers, &here)?;
+    report_missing(&spec, &plan, &answers, &here)?;
     tell(format_args!("next: cvc plan {}", args.file));
     Ok(ExitStatus::Done)
 }
@@ -108,14 +108,14 @@ fn refuse_existing(path: &Utf8Path, force: bool) -> Result<(), Failure> {
 
 /// The applications that a campaign file in this place may name.
 struct Apps {
-    /// The directory beside the campaign file.
+    /// The directory next to the campaign file.
     directory: Utf8PathBuf,
     dirs: Vec<PathBuf>,
     names: Vec<String>,
 }
 
 impl Apps {
-    fn beside(file: &Utf8Path) -> Result<Self, Failure> {
+    fn next_to(file: &Utf8Path) -> Result<Self, Failure> {
         let directory = file.parent().unwrap_or(Utf8Path::new("")).join("apps");
         let dirs = vec![
             directory.clone().into_std_path_buf(),
@@ -252,7 +252,7 @@ fn choose(args: &InitArgs, asker: &mut Asker, apps: &Apps) -> Result<Option<Chos
     match &mut chosen {
         Some(Chosen::Own(own)) => {
             refuse_existing(&apps.descriptor_of(own), args.force)?;
-            own.tell_library();
+            own.report_library();
             // typed behind its name
             let typed = (!own.args.is_empty()).then(|| own.typed_args());
             own.ask(
@@ -301,7 +301,7 @@ fn choose_program(text: &str) -> Result<Chosen, Failure> {
 /// Fewest processes of a trial run, where they are among those of the campaign: a program that needs several shows it.
 const TRIED_PROCESSES: u32 = 2;
 
-/// Runs the user's program once, if that is wanted and possible, and takes over what it tells.
+/// Runs the user's program once, if that is wanted and possible, and takes over what its output shows.
 fn try_own(
     args: &InitArgs,
     asker: &mut Asker,
@@ -327,7 +327,7 @@ fn try_own(
                     "--try: the library of this campaign is not here: {}",
                     answers.mpi.join(", ")
                 ),
-                "`cvc doctor` tells what is missing; or leave --try out",
+                "`cvc doctor` shows what is missing; or leave --try out",
             ));
         }
         return Ok(());
@@ -730,7 +730,7 @@ fn check(text: &str, own: Option<&OwnProgram>, apps: &Apps) -> Result<(Spec, Pla
         text,
         &dirs,
     )
-    .map_err(tell_of_answers)?;
+    .map_err(describe_wrong_answers)?;
     let plan = plan::build(&spec);
     match plan.excluded.first().filter(|_| plan.points.is_empty()) {
         Some(excluded) => {
@@ -744,8 +744,8 @@ fn check(text: &str, own: Option<&OwnProgram>, apps: &Apps) -> Result<(Spec, Pla
     }
 }
 
-/// An error of the file as one of the answers that it was made from: nobody has seen the file.
-fn tell_of_answers(SourceErrors(errors): SourceErrors) -> Failure {
+/// An error of the file as one of the answers that it was made from: the user has not seen the file.
+fn describe_wrong_answers(SourceErrors(errors): SourceErrors) -> Failure {
     let error = errors.into_iter().next();
     let message = error.as_ref().map_or_else(
         || "the campaign is not valid".to_owned(),
@@ -760,13 +760,8 @@ fn tell_of_answers(SourceErrors(errors): SourceErrors) -> Failure {
     )
 }
 
-/// Tells which points cannot run on this machine yet, and what DMTCP's absence means.
-fn tell_what_is_missing(
-    spec: &Spec,
-    plan: &Plan,
-    answers: &Answers,
-    here: &Here,
-) -> Result<(), Failure> {
+/// Reports which points cannot run on this machine yet, and what DMTCP's absence means.
+fn report_missing(spec: &Spec, plan: &Plan, answers: &Answers, here: &Here) -> Result<(), Failure> {
     if answers.place.kind() != InitSite::Local {
         let site = spec.sites.keys().next().map_or("SITE", String::as_str);
         let how = match answers.place.kind() {

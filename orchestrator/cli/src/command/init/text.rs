@@ -173,17 +173,17 @@ fn zip(answers: &Answers, checkpointer: &str) -> Option<Value> {
 
 /// When DMTCP takes the checkpoint.
 fn moment(answers: &Answers) -> String {
-    let told = answers.own.as_ref().map(|own| &own.told);
-    let steps = told
-        .and_then(|told| told.step.as_ref())
+    let facts = answers.own.as_ref().map(|own| &own.facts);
+    let steps = facts
+        .and_then(|facts| facts.step.as_ref())
         .map_or(&[][..], |step| &step.steps);
     let middle = steps
         .get(steps.len().saturating_sub(1) / 2)
         .filter(|s| **s > 0);
-    let tried = told
-        .and_then(|told| told.tried.as_ref())
+    let tried = facts
+        .and_then(|facts| facts.tried.as_ref())
         .filter(|t| t.ended);
-    match (answers.tells_steps(), answers.runs_on()) {
+    match (answers.prints_steps(), answers.runs_on()) {
         (true, false) => {
             "moment = \"size-only\"             # after the first step; then the run is killed, which saves its time".into()
         }
@@ -267,13 +267,13 @@ pub fn write_descriptor(
     own: &OwnProgram,
     directory: Option<&Utf8Path>,
 ) -> Result<String, RenderError> {
-    let told = &own.told;
-    let ended = told.tried.as_ref().filter(|tried| tried.ended);
+    let facts = &own.facts;
+    let ended = facts.tried.as_ref().filter(|tried| tried.ended);
     let args = own.arguments();
     let inputs = own.inputs.iter().map(|input| {
         json!({ "path": quoted(input.file_name().unwrap_or_default()), "source": quoted(&shown_from(directory, input)) })
     });
-    let figures = told.figures.iter().map(|learned| {
+    let figures = facts.figures.iter().map(|learned| {
         let figure = &learned.figure;
         let is_scaled = (figure.scale - 1.0).abs() > f64::EPSILON;
         json!({
@@ -289,14 +289,14 @@ pub fn write_descriptor(
         "args": format!("{:<32}", format!("args = {}", array(args.iter().map(String::as_str)))),
         "is_fortran": own.is_fortran,
         "inputs": inputs.collect::<Vec<_>>(),
-        "from": told.tried.as_ref().map(from_trial),
+        "from": facts.tried.as_ref().map(from_trial),
         "wall_s": ended.map(|tried| format!("{:.1}", tried.wall_s)),
         "core_s": ended.map(|tried| format!("{:.1}", (tried.wall_s * f64::from(tried.processes)).max(0.1))),
         "any_output": pattern(ANY_OUTPUT),
-        "success": told.success.as_ref().map(|found| {
+        "success": facts.success.as_ref().map(|found| {
             json!({ "line": line_of(&found.line), "verifies": found.verifies, "pattern": pattern(&found.pattern) })
         }),
-        "step": told.step.as_ref().map(|step| {
+        "step": facts.step.as_ref().map(|step| {
             json!({ "line": line_of(&step.line), "more": step.steps.len().saturating_sub(1), "pattern": pattern(&step.pattern) })
         }),
         "figures": figures.collect::<Vec<_>>(),

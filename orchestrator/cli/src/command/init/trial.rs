@@ -3,7 +3,7 @@
 use super::{
     ask::{Asker, Question, words, wrong},
     load_own,
-    own::{OwnProgram, Told, Tried},
+    own::{OwnProgram, TrialFacts, Tried},
     text,
 };
 use crate::{
@@ -52,7 +52,7 @@ pub struct How<'a> {
     pub processes: u32,
 }
 
-/// Runs the program, again with other arguments if it fails and the user wants to, and takes over what its output tells.
+/// Runs the program, again with other arguments if it fails and the user wants to, and takes over what its output shows.
 pub fn learn_from_a_run(
     own: &mut OwnProgram,
     how: How<'_>,
@@ -102,11 +102,11 @@ pub fn learn_from_a_run(
     } = match asker.is_terminal() {
         true => confirm(learned, &ran.stdout, asker)?,
         false => {
-            tell(&learned);
+            report(&learned);
             learned
         }
     };
-    own.told = Told {
+    own.facts = TrialFacts {
         tried: Some(Tried {
             processes: how.processes,
             mpi: how.mpi.to_owned(),
@@ -135,8 +135,8 @@ pub fn yes(asker: &mut Asker, text: &str) -> Result<bool, Failure> {
     Ok(answer.unwrap_or(false))
 }
 
-/// What a script is told: on a terminal the same is asked.
-fn tell(learned: &Learned) {
+/// Reports to a script what a terminal is asked to confirm.
+fn report(learned: &Learned) {
     let line = |what: &str, found: Option<&str>| {
         note(paragraph(
             "",
@@ -162,10 +162,10 @@ fn confirm(learned: Learned, output: &str, asker: &mut Asker) -> Result<Learned,
             line.line
         ),
         Some(line) => format!(
-            "No line tells of a right result; `{}` shows its end. Regular expression that shows success?",
+            "No line confirms a right result; `{}` shows its end. Regular expression that shows success?",
             line.line
         ),
-        None => "No line tells of success. Regular expression of one that does?".to_owned(),
+        None => "No line shows success. Regular expression of one that does?".to_owned(),
     };
     let question = Question::new("--try", &text)
         .usual(found.map_or(text::ANY_OUTPUT.to_owned(), |line| line.pattern.clone()));
@@ -298,7 +298,7 @@ fn last_words(ran: &Ran) -> Vec<&str> {
 /// Runs the program once, as a campaign of one run would, in a temporary directory.
 fn run_once(own: &OwnProgram, how: How<'_>) -> Result<Ran, Failure> {
     let bare = OwnProgram {
-        told: Told::default(),
+        facts: TrialFacts::default(),
         ..own.clone()
     };
     let scratch = Scratch::new("cvc-init-")?;
