@@ -2,11 +2,13 @@
 
 mod blocks;
 mod build;
+mod by_code;
 mod checker;
 mod cluster;
 mod cluster_settings;
 mod delta_settings;
 mod deltas;
+mod draft;
 mod ec2;
 mod ec2_names;
 mod ec2_settings;
@@ -14,7 +16,6 @@ mod expansion;
 mod factor;
 mod grid;
 mod install;
-mod install_settings;
 mod kept_hosts;
 mod level;
 mod load;
@@ -29,6 +30,7 @@ mod spec;
 mod variant;
 
 pub use blocks::{Block, BlockKind, Blocks};
+pub use by_code::SmallCampaign;
 pub use checker::KnownHosts;
 pub use cluster::{Allocation, Cluster, InventorySource, SlurmLauncher, SlurmSettings, WARNING_S};
 pub use deltas::{DeltaCodec, DeltaMethod, DeltaSettings, DeltaWay};

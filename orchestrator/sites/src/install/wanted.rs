@@ -100,7 +100,7 @@ pub fn of(
         .any(|p| spec.apps.get(&p.app).is_some_and(|a| a.descriptor.kernel));
     let environment = spack::environment(&builds);
     let mut vars = json!({
-        "base_ssh_key": install.ssh_keys,
+        "base_ssh_key": site.exchanges_keys(),
         "storage_areas": storage(spec, site, &points),
         "mpi_libraries": libraries,
         "mpi_compilers": has_kernels,
@@ -114,7 +114,7 @@ pub fn of(
         "apps_dirs": site.app_dirs.iter().map(|d| on_site(spec, site, d)).collect::<Vec<_>>(),
         "kernels_wanted": has_kernels,
         "kernels_digest": kernels::sources_digest(),
-        "component_use_packages": install.packages,
+        "component_use_packages": site.installs_packages(),
         "component_use_spack": install.build,
         "component_pins": pins,
         "component_spack_prefix": install.spack.as_ref().map(|p| on_site(spec, site, p)).unwrap_or_default(),
