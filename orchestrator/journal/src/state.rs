@@ -13,6 +13,7 @@ use cvc_core::ids::{InstanceId, LeaseId, NodeName, PointId, RunId, SiteName};
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::plan::PlannedRun;
 use cvc_core::store::StoreError;
+use cvc_os::proc::ProcessId;
 use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -26,8 +27,8 @@ pub enum RunState {
     Open {
         /// Attempt under way.
         attempt: u32,
-        /// Its shepherd, if it was started: process id and start ticks.
-        shepherd: Option<(u32, u64)>,
+        /// Its shepherd, if it was started.
+        shepherd: Option<ProcessId>,
     },
     /// Cut off with its controller and cleaned up; to be repeated.
     Abandoned {
@@ -292,6 +293,22 @@ impl CampaignState {
         self.runs.get(run).map(|history| &history.state)
     }
 
+    /// Whether a run has succeeded.
+    pub fn has_succeeded(&self, run: &RunId) -> bool {
+        matches!(
+            self.run(run),
+            Some(RunState::Finished {
+                outcome: Outcome::Succeeded,
+                ..
+            })
+        )
+    }
+
+    /// Whether the last attempt at a run failed.
+    pub fn has_failed(&self, run: &RunId) -> bool {
+        matches!(self.run(run), Some(RunState::Finished { .. })) && !self.has_succeeded(run)
+    }
+
     /// Points of these runs that the last controller could not run, and none of whose runs was ever tried, with the reason.
     pub fn never_tried(&self, runs: &[PlannedRun]) -> HashMap<&PointId, &str> {
         let tried: HashSet<&PointId> = runs
@@ -313,6 +330,13 @@ impl CampaignState {
             .filter(|l| l.site == site)
             .cloned()
             .collect()
+    }
+
+    /// Leases of a site that are not over.
+    pub fn open_leases_of(&self, site: &str) -> Vec<Lease> {
+        let mut leases = self.leases_of(site);
+        leases.retain(|lease| !lease.released);
+        leases
     }
 
     /// Checks whether an event may follow. Events that 0.1.0 wrote twice stay legal: the closing of a site and the release of a lease.
@@ -510,7 +534,10 @@ impl CampaignState {
             } => {
                 let state = RunState::Open {
                     attempt: *attempt,
-                    shepherd: Some((*pid, *start_ticks)),
+                    shepherd: Some(ProcessId {
+                        pid: *pid,
+                        start_ticks: *start_ticks,
+                    }),
                 };
                 self.set_run(run, *attempt, state)
                     .started
@@ -854,7 +881,10 @@ mod tests {
             state.run(&run),
             Some(&RunState::Open {
                 attempt: 1,
-                shepherd: Some((7, 9))
+                shepherd: Some(ProcessId {
+                    pid: 7,
+                    start_ticks: 9
+                })
             })
         );
         // the intent is the start, and there is one attempt of it
