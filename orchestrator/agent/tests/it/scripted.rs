@@ -98,8 +98,7 @@ pub(crate) fn task(n: u8, dispatch: u32, nodes: &[&str]) -> Task {
 }
 
 pub(crate) const SSH: &str = "kind = 'ssh'\nhosts = ['n1', 'n2']";
-pub(crate) const SLURM: &str =
-    "kind = 'slurm'\nslurm = { nodes = 2, time_limit_s = 60 }";
+pub(crate) const SLURM: &str = "kind = 'slurm'\nslurm = { nodes = 2, time_limit_s = 60 }";
 
 impl Bench {
     pub(crate) fn new(script: Script) -> Self {
