@@ -33,8 +33,19 @@ async fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
     bench.set(fails);
     let summary = bench.run_with(keep_going()).await;
     // 2 runs of 2 attempts each, and 5 good ones: a point that is set aside does not stop the others
-    assert_eq!((summary.succeeded, summary.failed, summary.skipped, summary.left), (5, 2, 3, 0));
-    assert_eq!((bench.attempts(), bench.count("point-quarantined")), (vec![4, 5], 1));
+    assert_eq!(
+        (
+            summary.succeeded,
+            summary.failed,
+            summary.skipped,
+            summary.left
+        ),
+        (5, 2, 3, 0)
+    );
+    assert_eq!(
+        (bench.attempts(), bench.count("point-quarantined")),
+        (vec![4, 5], 1)
+    );
     assert!(bench.has_heard(|p| matches!(p, Progress::Quarantined { skipped: 3, .. })));
     assert!(!summary.interrupted && bench.count("completed") == 1);
 
@@ -48,7 +59,10 @@ async fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
         ..keep_going()
     };
     bench.run_with(request()).await;
-    assert_eq!((bench.attempts(), bench.count("point-released")), (vec![8, 5], 1));
+    assert_eq!(
+        (bench.attempts(), bench.count("point-released")),
+        (vec![8, 5], 1)
+    );
     let last = bench.carried.lock().begun.last().map(|t| t.attempt);
     assert_eq!(last, Some(4));
 
@@ -63,10 +77,20 @@ async fn a_site_whose_first_runs_fail_alike_begins_no_more_and_continues_later()
     bench.set(|_, _| no_mesh());
     let summary = bench.run().await;
     assert!(summary.failed_alike && summary.left == 15, "{summary:?}");
-    assert_eq!(bench.attempts(), [1, 1, 1], "different points tell more than the order of the plan");
+    assert_eq!(
+        bench.attempts(),
+        [1, 1, 1],
+        "different points tell more than the order of the plan"
+    );
     assert!(bench.has_heard(|p| matches!(
         p,
-        Progress::FailedAlike { points: 3, attempts: 3, left: 15, cause: Cause::Application, .. }
+        Progress::FailedAlike {
+            points: 3,
+            attempts: 3,
+            left: 15,
+            cause: Cause::Application,
+            ..
+        }
     )));
     // regardless, if it is told to
     let summary = bench.run_with(keep_going()).await;
@@ -90,7 +114,10 @@ async fn what_works_lets_the_others_continue_and_attempts_that_cannot_help_are_l
         _ => Course::Succeeds(1, 1.0),
     });
     let summary = bench.run().await;
-    assert_eq!((summary.succeeded, summary.failed, summary.failed_alike), (2, 4, false));
+    assert_eq!(
+        (summary.succeeded, summary.failed, summary.failed_alike),
+        (2, 4, false)
+    );
     let tried = bench.attempts();
     // four runs with three attempts each would be twelve
     assert!((4..=6).contains(&(tried[0] + tried[1])), "{tried:?}");
@@ -118,7 +145,14 @@ async fn an_attempt_that_is_lost_is_repeated_three_times_without_counting() {
     });
     let summary = bench.run().await;
     assert_eq!((summary.succeeded, bench.count("run-abandoned")), (1, 3));
-    assert!(bench.carried.lock().begun.iter().all(|task| task.attempt == 1));
+    assert!(
+        bench
+            .carried
+            .lock()
+            .begun
+            .iter()
+            .all(|task| task.attempt == 1)
+    );
 
     let bench = one_point("repeats = 1\nretries = 0");
     bench.set(move |_, _| lost());
@@ -126,7 +160,8 @@ async fn an_attempt_that_is_lost_is_repeated_three_times_without_counting() {
     assert_eq!((summary.failed, bench.attempts()), (1, vec![4]));
     assert!(bench.has_heard(|p| {
         let text = serde_json::to_string(p).expect("JSON");
-        text.contains("lost 4 times with its agent or nodes: its node went") && text.contains("node-lost")
+        text.contains("lost 4 times with its agent or nodes: its node went")
+            && text.contains("node-lost")
     }));
 }
 
@@ -149,7 +184,10 @@ async fn what_cannot_run_is_skipped_with_its_reason_and_does_not_stop_the_others
     let mut bench = Bench::new(LOCAL, THREE, "repeats = 2");
     bench.obstacles.insert(1, "demo is not installed");
     let summary = bench.run().await;
-    assert_eq!((summary.succeeded, summary.skipped, summary.left), (4, 2, 0));
+    assert_eq!(
+        (summary.succeeded, summary.skipped, summary.left),
+        (4, 2, 0)
+    );
     assert!(bench.has_heard(|p| matches!(
         p,
         Progress::Skipped { reason, runs: 2, points } if reason == "demo is not installed" && points.len() == 1

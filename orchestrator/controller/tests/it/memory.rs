@@ -106,9 +106,10 @@ pub(crate) fn one_point(run: &str) -> Bench {
 impl Bench {
     pub(crate) fn new(sites: &str, matrix: &str, run: &str) -> Self {
         let temporary = tempfile::tempdir().expect("a directory");
-        let mut bench = Self {
-            spec: spec(sites, matrix, run),
-            plan: Plan::default(),
+        let spec = spec(sites, matrix, run);
+        Self {
+            plan: plan::build(&spec),
+            spec,
             temporary,
             courses: Mutex::new(Arc::new(Box::new(|_, _| Course::Succeeds(1, 1.0)))),
             carried: Arc::default(),
@@ -116,9 +117,7 @@ impl Bench {
             stops: Mutex::default(),
             obstacles: HashMap::new(),
             side_by_side: false,
-        };
-        bench.plan = plan::build(&bench.spec);
-        bench
+        }
     }
 
     /// Changes the settings of the campaign file.
@@ -142,11 +141,15 @@ impl Bench {
     /// Runs one session.
     pub(crate) async fn try_run(&self, session: Settings) -> Result<Summary, CampaignError> {
         let ids = |numbers: Vec<usize>| -> HashSet<_> {
-            numbers.into_iter().map(|n| self.plan.points[n].id.clone()).collect()
+            numbers
+                .into_iter()
+                .map(|n| self.plan.points[n].id.clone())
+                .collect()
         };
-        let expected = session.expected_s.into_iter().flat_map(|s| {
-            self.plan.points.iter().map(move |p| (p.id.clone(), s))
-        });
+        let expected = session
+            .expected_s
+            .into_iter()
+            .flat_map(|s| self.plan.points.iter().map(move |p| (p.id.clone(), s)));
         let options = Options {
             campaigns: self.root(),
             state: self.root().join("state"),
@@ -182,11 +185,16 @@ impl Bench {
         let stops = Arc::clone(&self.stops.lock());
         let mut ear = Ear(Arc::clone(&self.heard));
         let signal = stops.subscribe();
-        run_campaign_on(&self.spec, &self.plan, executors, &options, signal, &mut ear).await
+        run_campaign_on(
+            &self.spec, &self.plan, executors, &options, signal, &mut ear,
+        )
+        .await
     }
 
     pub(crate) async fn run_with(&self, session: Settings) -> Summary {
-        self.try_run(session).await.unwrap_or_else(|e| panic!("{e}"))
+        self.try_run(session)
+            .await
+            .unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// Runs a session without special settings.
@@ -216,23 +224,26 @@ impl Bench {
 
     /// The number of events of a kind.
     pub(crate) fn count(&self, kind: &str) -> usize {
-        let is_kind = |event: &&Event| {
-            serde_json::to_value(event).expect("JSON")["event"] == kind
-        };
+        let is_kind = |event: &&Event| serde_json::to_value(event).expect("JSON")["event"] == kind;
         self.events().iter().filter(is_kind).count()
     }
 
     /// Runs whose directory is whole.
     pub(crate) fn whole(&self) -> usize {
         let runs = self.plan.runs.iter();
-        runs.filter(|r| self.dir().run(&r.id).join(OUTCOME).is_file()).count()
+        runs.filter(|r| self.dir().run(&r.id).join(OUTCOME).is_file())
+            .count()
     }
 
     /// Attempts that began, by point.
     pub(crate) fn attempts(&self) -> Vec<usize> {
         let carried = self.carried.lock();
         let of_point = |p: &PlannedPoint| {
-            carried.begun.iter().filter(|t| t.planned.point == p.id).count()
+            carried
+                .begun
+                .iter()
+                .filter(|t| t.planned.point == p.id)
+                .count()
         };
         self.plan.points.iter().map(of_point).collect()
     }
@@ -269,7 +280,11 @@ impl InMemory {
             wall_s: 60.0,
             manifest: Some(write_manifest(&partial, &[OUTCOME]).expect("a manifest")),
         };
-        fs::write(partial.join(OUTCOME), serde_json::to_vec(&file).expect("JSON")).expect("writes");
+        fs::write(
+            partial.join(OUTCOME),
+            serde_json::to_vec(&file).expect("JSON"),
+        )
+        .expect("writes");
         seal(&self.dir, run, &file).expect("seals");
         file
     }
@@ -284,7 +299,11 @@ impl Executor<CampaignError> for InMemory {
         reporter: &AttemptReporter,
     ) -> Result<AttemptResult, CampaignError> {
         let run = &task.planned.id;
-        let point = self.plan.points.iter().position(|p| p.id == task.planned.point);
+        let point = self
+            .plan
+            .points
+            .iter()
+            .position(|p| p.id == task.planned.point);
         let course = (self.courses)(point.expect("a point"), task);
         {
             let mut carried = self.carried.lock();

@@ -18,8 +18,14 @@ async fn a_request_to_stop_finishes_the_run_under_way_and_leaves_the_rest() {
     let bench = one_point("repeats = 3");
     bench.set(|_, _| Course::Succeeds(10, 1.0));
     let (summary, ()) = tokio::join!(bench.run(), stop(&bench, 5, StopRequest::Finish));
-    assert_eq!((summary.succeeded, summary.left, summary.interrupted), (1, 2, true));
-    assert_eq!((bench.count("interrupted"), bench.count("completed")), (1, 0));
+    assert_eq!(
+        (summary.succeeded, summary.left, summary.interrupted),
+        (1, 2, true)
+    );
+    assert_eq!(
+        (bench.count("interrupted"), bench.count("completed")),
+        (1, 0)
+    );
     *bench.stops.lock() = Arc::default();
     let summary = bench.run().await;
     assert_eq!((summary.succeeded, summary.interrupted), (3, false));
@@ -30,12 +36,22 @@ async fn a_request_to_stop_at_once_cuts_the_run_off_and_it_loses_no_attempt() {
     let bench = one_point("repeats = 2\nretries = 0");
     bench.set(|_, _| Course::Succeeds(1000, 1.0));
     let (summary, ()) = tokio::join!(bench.run(), stop(&bench, 5, StopRequest::StopNow));
-    assert_eq!((summary.succeeded, summary.left, summary.interrupted), (0, 2, true));
+    assert_eq!(
+        (summary.succeeded, summary.left, summary.interrupted),
+        (0, 2, true)
+    );
     assert_eq!((bench.count("run-abandoned"), bench.whole()), (1, 0));
     *bench.stops.lock() = Arc::default();
     bench.set(|_, _| Course::Succeeds(1, 1.0));
     assert_eq!(bench.run().await.succeeded, 2);
-    assert!(bench.carried.lock().begun.iter().all(|task| task.attempt == 1));
+    assert!(
+        bench
+            .carried
+            .lock()
+            .begun
+            .iter()
+            .all(|task| task.attempt == 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,13 +71,19 @@ async fn a_session_of_some_points_leaves_the_others_for_the_next_one() {
         ..Settings::default()
     };
     let summary = bench.run_with(only(&[0, 2])).await;
-    assert_eq!((summary.succeeded, summary.left, summary.interrupted), (2, 2, false));
+    assert_eq!(
+        (summary.succeeded, summary.left, summary.interrupted),
+        (2, 2, false)
+    );
     assert_eq!(bench.attempts(), [1, 0, 1, 0]);
     assert_eq!(bench.count("completed"), 0);
     let summary = bench.run_with(only(&[0, 3])).await;
     assert_eq!((summary.succeeded, summary.left), (3, 1));
     assert_eq!(bench.run().await.succeeded, 4);
-    assert_eq!((bench.attempts(), bench.count("completed")), (vec![1; 4], 1));
+    assert_eq!(
+        (bench.attempts(), bench.count("completed")),
+        (vec![1; 4], 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +97,10 @@ async fn no_run_begins_that_would_end_after_the_time_of_the_session() {
         ..Settings::default()
     };
     let summary = bench.run_with(session(1.0)).await;
-    assert_eq!((summary.succeeded, summary.left, summary.interrupted), (1, 2, false));
+    assert_eq!(
+        (summary.succeeded, summary.left, summary.interrupted),
+        (1, 2, false)
+    );
     // what is expected to take longer does not begin
     let summary = bench.run_with(session(81.0)).await;
     assert_eq!((summary.succeeded, bench.attempts()), (1, vec![1]));
@@ -97,5 +122,9 @@ async fn only_one_run_is_under_way_on_a_machine_unless_its_site_says_otherwise()
         ..Bench::new(LOCAL, FOUR, "repeats = 2")
     };
     parallel.run().await;
-    assert_eq!(parallel.carried.lock().most, 3, "as many as there are nodes");
+    assert_eq!(
+        parallel.carried.lock().most,
+        3,
+        "as many as there are nodes"
+    );
 }

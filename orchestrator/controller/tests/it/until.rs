@@ -25,7 +25,7 @@ fn rates(rates: [f64; 3]) -> impl Fn(usize, &cvc_engine::attempt::Task) -> Cours
     move |_, task| {
         let n = match task.planned.repeat {
             cvc_core::point::Repeat::Measured(n) => n as usize - 1,
-            cvc_core::point::Repeat::WarmUp(_) => 0,
+            cvc_core::point::Repeat::Warmup(_) => 0,
         };
         Course::Succeeds(1, rates[n % rates.len()])
     }
@@ -36,7 +36,10 @@ async fn a_point_that_scatters_little_ends_early_and_says_why() {
     let bench = one_point(NARROW);
     bench.set(rates([100.0, 101.0, 99.0]));
     let summary = bench.run().await;
-    assert_eq!((summary.succeeded, summary.left, bench.attempts()), (3, 0, vec![3]));
+    assert_eq!(
+        (summary.succeeded, summary.left, bench.attempts()),
+        (3, 0, vec![3])
+    );
     let reason = "rate ±3.3 % after 3 repeats, 5 % asked".to_owned();
     assert_eq!(decisions(bench.events()), [(3, true, reason)]);
     assert!(bench.state().completed);
@@ -46,11 +49,16 @@ async fn a_point_that_scatters_little_ends_early_and_says_why() {
     // as if the controller had been killed before it could write the decision
     let journal = bench.dir().journal();
     let text = fs::read_to_string(&journal).expect("a journal");
-    let cut = text.split_inclusive('\n').take_while(|l| !l.contains("point-decided"));
+    let cut = text
+        .split_inclusive('\n')
+        .take_while(|l| !l.contains("point-decided"));
     fs::write(&journal, cut.collect::<String>()).expect("writes");
     let _ = fs::remove_file(journal.with_extension("mark"));
     bench.run().await;
-    assert_eq!((bench.attempts(), decisions(bench.events()).len()), (vec![3], 1));
+    assert_eq!(
+        (bench.attempts(), decisions(bench.events()).len()),
+        (vec![3], 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,7 +74,9 @@ async fn a_point_that_scatters_gets_all_its_runs_and_stays_wide_until_less_is_as
     assert!(
         decided.len() == 1
             && !decided[0].1
-            && decided[0].2.ends_with("after 5 repeats, not the 5 % asked: no further run is left"),
+            && decided[0]
+                .2
+                .ends_with("after 5 repeats, not the 5 % asked: no further run is left"),
         "{decided:?}"
     );
     // a wider interval is enough for fewer; what has run stays

@@ -58,27 +58,19 @@ pub fn of(
             .unwrap_or_else(|| usual.to_owned())
     };
     let mut builds = Vec::new();
-    let mut libraries = Vec::new();
-    for (library, entry) in site.mpi.iter().filter(|(n, _)| used.contains(n.as_str())) {
-        let (source, value) = match &entry.source {
-            MpiSource::Path => ("path", String::new()),
-            MpiSource::Prefix(value) => ("prefix", on_site(spec, site, value)),
-            MpiSource::Module(value) => ("module", literal(value)),
-            MpiSource::Mpiexec(value) if value.contains('/') => {
-                ("mpiexec", on_site(spec, site, value))
-            }
-            MpiSource::Mpiexec(value) => ("mpiexec", literal(value)),
-        };
-        let build = if entry.source == MpiSource::Path {
-            spec_of(library, mpi::launcher(entry.family).name())
-        } else {
-            String::new()
-        };
-        builds.extend((!build.is_empty()).then(|| Build::new(&build, None)));
-        libraries.push(
-            json!({ "name": library, "family": mpi::launcher(entry.family).name(), "source": source, "value": value, "spack": build }),
-        );
-    }
+    let of_used = site.mpi.iter().filter(|(n, _)| used.contains(n.as_str()));
+    let libraries: Vec<Value> = of_used
+        .map(|(library, entry)| {
+            let family = mpi::launcher(entry.family).name();
+            let build = match entry.source {
+                MpiSource::Path => spec_of(library, family),
+                _ => String::new(),
+            };
+            builds.extend((!build.is_empty()).then(|| Build::new(&build, None)));
+            let (source, value) = mpi_source(spec, site, &entry.source);
+            json!({ "name": library, "family": family, "source": source, "value": value, "spack": build })
+        })
+        .collect();
     let wants_dmtcp = points.iter().any(|p| p.checkpointer.is_driven());
     let prefix = dmtcp_prefix(spec, site);
     let dmtcp = if prefix.is_empty() {
@@ -144,6 +136,17 @@ pub fn of(
     Wanted {
         vars,
         spack: environment,
+    }
+}
+
+/// How the play finds an MPI library: the kind of its source, and its place.
+fn mpi_source(spec: &Spec, site: &Site, source: &MpiSource) -> (&'static str, String) {
+    match source {
+        MpiSource::Path => ("path", String::new()),
+        MpiSource::Prefix(value) => ("prefix", on_site(spec, site, value)),
+        MpiSource::Module(value) => ("module", literal(value)),
+        MpiSource::Mpiexec(value) if value.contains('/') => ("mpiexec", on_site(spec, site, value)),
+        MpiSource::Mpiexec(value) => ("mpiexec", literal(value)),
     }
 }
 

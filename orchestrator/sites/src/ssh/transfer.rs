@@ -339,6 +339,44 @@ impl Read for Counted {
     }
 }
 
+/// The path of an entry of an archive without `.` and empty parts; `None` if it leads outside.
+fn path_below(path: &Utf8Path) -> Option<Utf8PathBuf> {
+    let mut parts = path.components();
+    let climbs = parts.any(|part| part == Utf8Component::ParentDir);
+    if climbs || !stays(Utf8Path::new(""), path) {
+        return None;
+    }
+    let parts = path.components();
+    Some(
+        parts
+            .filter(|part| matches!(part, Utf8Component::Normal(_)))
+            .collect(),
+    )
+}
+
+/// Where a link of an archive leads.
+enum Link {
+    Inside,
+    Outside,
+    /// It may lead outside together with others.
+    Chain,
+}
+
+fn judge_link(kind: EntryType, path: &Utf8Path, link: &str, to: &Utf8Path) -> Link {
+    let is_symlink = kind == EntryType::Symlink;
+    let base = path.parent().filter(|_| is_symlink);
+    if !stays(base.unwrap_or(Utf8Path::new("")), Utf8Path::new(link)) {
+        return Link::Outside;
+    }
+    // one link can lead to another, and a second name of a link lead elsewhere than the first: no program needs such links
+    let is_chain = if is_symlink {
+        climbs_after_descent(link)
+    } else {
+        goes_through_link(to, link)
+    };
+    if is_chain { Link::Chain } else { Link::Inside }
+}
+
 /// Unpacks an untrusted archive: nothing leaves the directory by name or by link, only files, directories and links are unpacked, and all files
 /// together have `max_bytes` at most: a few bytes of an archive can make a sparse file that nobody could read to its end.
 ///
@@ -379,17 +417,8 @@ pub fn unpack(
         let mut entry = entry.map_err(here)?;
         let path = Utf8PathBuf::from_path_buf(entry.path().map_err(here)?.into_owned())
             .map_err(|p| refused(&p.to_string_lossy(), "its name is not UTF-8"))?;
-        let climbs = path
-            .components()
-            .any(|part| part == Utf8Component::ParentDir);
-        if climbs || !stays(Utf8Path::new(""), &path) {
-            return Err(refused(path.as_str(), "it would be written outside"));
-        }
-        // without `.` and empty parts
-        let path: Utf8PathBuf = path
-            .components()
-            .filter(|part| matches!(part, Utf8Component::Normal(_)))
-            .collect();
+        let path = path_below(&path)
+            .ok_or_else(|| refused(path.as_str(), "it would be written outside"))?;
         if path.as_str().is_empty() {
             continue;
         }
@@ -421,26 +450,16 @@ pub fn unpack(
                     .map_err(here)?
                     .map(|l| l.to_string_lossy().into_owned())
                     .unwrap_or_default();
-                let base = if kind == EntryType::Symlink {
-                    path.parent().unwrap_or(Utf8Path::new(""))
-                } else {
-                    Utf8Path::new("")
-                };
-                if !stays(base, Utf8Path::new(&link)) {
-                    return Err(refused(
-                        path.as_str(),
-                        &format!("it links to {link}, which is outside"),
-                    ));
-                }
-                // one link can lead to another, and a second name of a link lead elsewhere than the first: no program needs such links
-                let is_chain = if kind == EntryType::Symlink {
-                    climbs_after_descent(&link)
-                } else {
-                    goes_through_link(to, &link)
-                };
-                if is_chain {
-                    tracing::warn!(host, %path, link, "left out a link that may lead outside");
-                    continue;
+                match judge_link(kind, &path, &link, to) {
+                    Link::Inside => {}
+                    Link::Outside => {
+                        let problem = format!("it links to {link}, which is outside");
+                        return Err(refused(path.as_str(), &problem));
+                    }
+                    Link::Chain => {
+                        tracing::warn!(host, %path, link, "left out a link that may lead outside");
+                        continue;
+                    }
                 }
             }
             // pipes, sockets, devices
