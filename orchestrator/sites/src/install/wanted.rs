@@ -42,35 +42,28 @@ pub fn of(
     site: &Site,
     pins: &BTreeMap<String, String>,
 ) -> Wanted {
-    let points: Vec<&Point> = plan
-        .points
-        .iter()
-        .map(|p| &p.point)
-        .filter(|p| p.site == name)
-        .collect();
+    let all = plan.points.iter().map(|p| &p.point);
+    let points: Vec<&Point> = all.filter(|p| p.site == name).collect();
     let used: BTreeSet<&str> = points.iter().map(|p| p.mpi.as_str()).collect();
     let install = &site.install;
-    let spec_of = |key: &str, usual: &str| {
-        install
-            .specs
-            .get(key)
-            .cloned()
-            .unwrap_or_else(|| usual.to_owned())
+    let spec_of = |key: &str, usual: &str| match install.specs.get(key) {
+        Some(spec) => spec.clone(),
+        None => usual.to_owned(),
     };
     let mut builds = Vec::new();
-    let of_used = site.mpi.iter().filter(|(n, _)| used.contains(n.as_str()));
-    let libraries: Vec<Value> = of_used
-        .map(|(library, entry)| {
-            let family = mpi::launcher(entry.family).name();
-            let build = match entry.source {
-                MpiSource::Path => spec_of(library, family),
-                _ => String::new(),
-            };
-            builds.extend((!build.is_empty()).then(|| Build::new(&build, None)));
-            let (source, value) = mpi_source(spec, site, &entry.source);
-            json!({ "name": library, "family": family, "source": source, "value": value, "spack": build })
-        })
-        .collect();
+    let mut libraries = Vec::new();
+    for (library, entry) in site.mpi.iter().filter(|(n, _)| used.contains(n.as_str())) {
+        let (source, value) = mpi_source(spec, site, &entry.source);
+        let build = if entry.source == MpiSource::Path {
+            spec_of(library, mpi::launcher(entry.family).name())
+        } else {
+            String::new()
+        };
+        builds.extend((!build.is_empty()).then(|| Build::new(&build, None)));
+        libraries.push(
+            json!({ "name": library, "family": mpi::launcher(entry.family).name(), "source": source, "value": value, "spack": build }),
+        );
+    }
     let wants_dmtcp = points.iter().any(|p| p.checkpointer.is_driven());
     let prefix = dmtcp_prefix(spec, site);
     let dmtcp = if prefix.is_empty() {
@@ -139,7 +132,7 @@ pub fn of(
     }
 }
 
-/// How the play finds an MPI library: the kind of its source, and its place.
+/// Where an MPI library comes from: its kind in the role's variables, and the path or name.
 fn mpi_source(spec: &Spec, site: &Site, source: &MpiSource) -> (&'static str, String) {
     match source {
         MpiSource::Path => ("path", String::new()),

@@ -11,184 +11,162 @@ pub struct Explanation {
     pub hopeless: bool,
 }
 
-/// Whether a pending job can still start as requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outlook {
-    Waits,
-    Hopeless,
-}
-
-/// Known reasons: their first words, whether the job can still start, what they mean, and what to do.
-const REASONS: &[(&[&str], Outlook, &str, &str)] = &[
-    (
-        &["None"],
-        Outlook::Waits,
-        "Slurm has not considered it yet",
-        "wait",
-    ),
+/// Reasons of Slurm by their first words, whether waiting is hopeless, what they mean, and a hint.
+const REASONS: [(&[&str], bool, &str, &str); 28] = [
+    (&["None"], false, "Slurm has not considered it yet", "wait"),
     (
         &["Resources"],
-        Outlook::Waits,
+        false,
         "its nodes are busy",
         "wait, or ask for fewer nodes or another partition",
     ),
     (
         &["Priority", "SchedDefer"],
-        Outlook::Waits,
+        false,
         "other jobs go first",
         "wait, or ask for a shorter time limit so that it fits between them",
     ),
     (
         &["BeginTime"],
-        Outlook::Waits,
+        false,
         "it may not start yet; after a requeue Slurm waits two minutes",
         "wait",
     ),
-    (
-        &["Dependency"],
-        Outlook::Waits,
-        "it waits for another job",
-        "wait",
-    ),
+    (&["Dependency"], false, "it waits for another job", "wait"),
     (
         &["ReqNodeNotAvail", "NodeDown"],
-        Outlook::Waits,
+        false,
         "a node that it needs is down, drained or reserved",
         "see `sinfo -R` and `scontrol show reservation`, or name other nodes or another partition",
     ),
     (
         &["Nodes", "UnavailableNodes"],
-        Outlook::Waits,
+        false,
         "nodes are down, drained or reserved for jobs in higher partitions",
         "see `sinfo -R`",
     ),
     (
         &["Reservation"],
-        Outlook::Waits,
+        false,
         "its reservation has not begun",
         "see `scontrol show reservation`",
     ),
     (
         &["Prolog", "Cleaning"],
-        Outlook::Waits,
+        false,
         "its nodes are being prepared",
         "wait",
     ),
     (
         &["BootFail", "FrontEndDown", "SystemFailure"],
-        Outlook::Waits,
+        false,
         "a node did not start or the system failed",
         "see `sinfo -R`",
     ),
     (
         &["PowerNotAvail", "PowerReserved"],
-        Outlook::Waits,
+        false,
         "there is not enough electric power",
         "wait",
     ),
-    (
-        &["Licenses"],
-        Outlook::Waits,
-        "a licence is not free",
-        "wait",
-    ),
+    (&["Licenses"], false, "a licence is not free", "wait"),
     (
         &[
             "BurstBufferResources",
             "BurstBufferStageIn",
             "BurstBufferOperation",
         ],
-        Outlook::Waits,
+        false,
         "the burst buffer is not ready",
         "wait",
     ),
     (
         &["JobArrayTaskLimit"],
-        Outlook::Waits,
+        false,
         "too many tasks of its array are running",
         "wait",
     ),
     (
         &["FedJobLock"],
-        Outlook::Waits,
+        false,
         "another cluster of the federation may start it",
         "wait",
     ),
     (
         &["JobHeldUser", "held"],
-        Outlook::Hopeless,
+        true,
         "its user put it on hold",
         "release it: scontrol release <job>",
     ),
     (
         &["JobHeldAdmin"],
-        Outlook::Hopeless,
+        true,
         "an administrator put it on hold",
         "ask them why",
     ),
     (
         &["JobHoldMaxRequeue", "JobLaunchFailure"],
-        Outlook::Hopeless,
+        true,
         "it could not be started and is on hold",
         "see `scontrol show job <job>`, then release it: scontrol release <job>",
     ),
     (
         &["PartitionNodeLimit"],
-        Outlook::Hopeless,
+        true,
         "the job asks for more nodes than the partition allows for one job",
         "lower `slurm.nodes`, or choose another `slurm.partition`",
     ),
     (
         &["PartitionTimeLimit", "TimeLimit"],
-        Outlook::Hopeless,
+        true,
         "the partition does not allow this much time",
         "lower `slurm.time_limit_s`, or choose another `slurm.partition`",
     ),
     (
         &["PartitionDown", "PartitionInactive"],
-        Outlook::Hopeless,
+        true,
         "the partition is switched off",
         "choose another `slurm.partition`",
     ),
     (
         &["MaxMemPerLimit"],
-        Outlook::Hopeless,
+        true,
         "the job asks for more memory than the partition allows per processor or node",
         "ask for less memory in `slurm.sbatch_args`, or choose another `slurm.partition`: scontrol show partition",
     ),
     (
         &["BadConstraints"],
-        Outlook::Hopeless,
+        true,
         "no nodes have the requested features",
         "see `sinfo -o '%N %f %c %m'`, and change `slurm.constraint` or `slurm.nodes`",
     ),
     (
         &["DependencyNeverSatisfied"],
-        Outlook::Hopeless,
+        true,
         "the job that it waits for failed",
         "cancel it",
     ),
     (
         &["InvalidAccount", "AssociationJobLimit", "AccountNotAllowed"],
-        Outlook::Hopeless,
+        true,
         "the account may not run here",
         "give `slurm.account`: sacctmgr show associations user=$USER",
     ),
     (
         &["InvalidQOS", "QOSNotAllowed"],
-        Outlook::Hopeless,
+        true,
         "the quality of service may not be used",
         "give another `slurm.qos`: sacctmgr show associations user=$USER format=qos",
     ),
     (
         &["ReservationDeleted"],
-        Outlook::Hopeless,
+        true,
         "its reservation was removed",
         "give another `slurm.reservation`, or none",
     ),
     (
         &["DeadLine"],
-        Outlook::Hopeless,
+        true,
         "its deadline cannot be met",
         "cancel it",
     ),
@@ -206,12 +184,11 @@ pub fn explain(reason: &str) -> Option<Explanation> {
         });
     }
     let word = whole.split([',', '_', ':']).next().unwrap_or_default();
-    let known = REASONS.iter().find(|(words, ..)| words.contains(&word));
-    match known {
-        Some((_, outlook, means, hint)) => Some(Explanation {
+    match REASONS.iter().find(|(words, ..)| words.contains(&word)) {
+        Some((_, hopeless, means, hint)) => Some(Explanation {
             means,
             hint,
-            hopeless: *outlook == Outlook::Hopeless,
+            hopeless: *hopeless,
         }),
         None => limit_of(word),
     }

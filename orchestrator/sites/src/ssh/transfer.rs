@@ -339,44 +339,6 @@ impl Read for Counted {
     }
 }
 
-/// The path of an entry of an archive without `.` and empty parts; `None` if it leads outside.
-fn path_below(path: &Utf8Path) -> Option<Utf8PathBuf> {
-    let mut parts = path.components();
-    let climbs = parts.any(|part| part == Utf8Component::ParentDir);
-    if climbs || !stays(Utf8Path::new(""), path) {
-        return None;
-    }
-    let parts = path.components();
-    Some(
-        parts
-            .filter(|part| matches!(part, Utf8Component::Normal(_)))
-            .collect(),
-    )
-}
-
-/// Where a link of an archive leads.
-enum Link {
-    Inside,
-    Outside,
-    /// It may lead outside together with others.
-    Chain,
-}
-
-fn judge_link(kind: EntryType, path: &Utf8Path, link: &str, to: &Utf8Path) -> Link {
-    let is_symlink = kind == EntryType::Symlink;
-    let base = path.parent().filter(|_| is_symlink);
-    if !stays(base.unwrap_or(Utf8Path::new("")), Utf8Path::new(link)) {
-        return Link::Outside;
-    }
-    // one link can lead to another, and a second name of a link lead elsewhere than the first: no program needs such links
-    let is_chain = if is_symlink {
-        climbs_after_descent(link)
-    } else {
-        goes_through_link(to, link)
-    };
-    if is_chain { Link::Chain } else { Link::Inside }
-}
-
 /// Unpacks an untrusted archive: nothing leaves the directory by name or by link, only files, directories and links are unpacked, and all files
 /// together have `max_bytes` at most: a few bytes of an archive can make a sparse file that nobody could read to its end.
 ///
@@ -417,8 +379,17 @@ pub fn unpack(
         let mut entry = entry.map_err(here)?;
         let path = Utf8PathBuf::from_path_buf(entry.path().map_err(here)?.into_owned())
             .map_err(|p| refused(&p.to_string_lossy(), "its name is not UTF-8"))?;
-        let path = path_below(&path)
-            .ok_or_else(|| refused(path.as_str(), "it would be written outside"))?;
+        let climbs = path
+            .components()
+            .any(|part| part == Utf8Component::ParentDir);
+        if climbs || !stays(Utf8Path::new(""), &path) {
+            return Err(refused(path.as_str(), "it would be written outside"));
+        }
+        // without `.` and empty parts
+        let path: Utf8PathBuf = path
+            .components()
+            .filter(|part| matches!(part, Utf8Component::Normal(_)))
+            .collect();
         if path.as_str().is_empty() {
             continue;
         }
@@ -445,18 +416,16 @@ pub fn unpack(
             }
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {}
             EntryType::Symlink | EntryType::Link => {
-                let link = entry
-                    .link_name()
-                    .map_err(here)?
-                    .map(|l| l.to_string_lossy().into_owned())
-                    .unwrap_or_default();
-                match judge_link(kind, &path, &link, to) {
-                    Link::Inside => {}
-                    Link::Outside => {
+                let link = entry.link_name().map_err(here)?;
+                let link = link.map(|l| l.to_string_lossy().into_owned());
+                let link = link.unwrap_or_default();
+                match link_goal(kind, to, &path, &link) {
+                    LinkGoal::Within => {}
+                    LinkGoal::Outside => {
                         let problem = format!("it links to {link}, which is outside");
                         return Err(refused(path.as_str(), &problem));
                     }
-                    Link::Chain => {
+                    LinkGoal::Unclear => {
                         tracing::warn!(host, %path, link, "left out a link that may lead outside");
                         continue;
                     }
@@ -480,6 +449,33 @@ pub fn unpack(
     // the padding at the end, so that the other side is not cut off
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(here)?;
     Ok(())
+}
+
+/// Where a link of an archive leads.
+enum LinkGoal {
+    Within,
+    Outside,
+    /// Through other links.
+    Unclear,
+}
+
+fn link_goal(kind: EntryType, to: &Utf8Path, path: &Utf8Path, link: &str) -> LinkGoal {
+    let is_symlink = kind == EntryType::Symlink;
+    let base = path.parent().filter(|_| is_symlink);
+    if !stays(base.unwrap_or(Utf8Path::new("")), Utf8Path::new(link)) {
+        return LinkGoal::Outside;
+    }
+    // one link can lead to another, and a second name of a link lead elsewhere than the first: no program needs such links
+    let is_chain = if is_symlink {
+        climbs_after_descent(link)
+    } else {
+        goes_through_link(to, link)
+    };
+    if is_chain {
+        LinkGoal::Unclear
+    } else {
+        LinkGoal::Within
+    }
 }
 
 /// Lets its owner read and write a file, whatever rights it had on the other machine.
