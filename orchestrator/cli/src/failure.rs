@@ -161,8 +161,7 @@ fn of_delta(kind: &DeltaErrorKind) -> ExitStatus {
         }
         DeltaErrorKind::Empty
         | DeltaErrorKind::BlockSize(_)
-        | DeltaErrorKind::Threshold(_)
-        | DeltaErrorKind::ChainLength(_)
+        | DeltaErrorKind::Rule(_)
         | DeltaErrorKind::OtherRun { .. }
         | DeltaErrorKind::NoCommonProcess { .. }
         | DeltaErrorKind::NoState { .. }

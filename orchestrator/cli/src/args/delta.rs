@@ -2,7 +2,8 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use cvc_core::units::ByteSize;
-use cvc_delta::{Addressing, BlockSize, Codec, Threshold, Transform};
+use cvc_delta::{Addressing, BlockSize, Transform};
+use cvc_delta_rules::{Codec, MethodName, Threshold};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -35,40 +36,6 @@ pub enum DeltaCommand {
     ///
     /// Stores nothing, unless --pack asks how well and how fast the codecs pack.
     Compare(DeltaCompareArgs),
-}
-
-/// Against which earlier state states are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MethodName {
-    /// Each in full
-    Full,
-    /// Each against the one before
-    Incremental,
-    /// Each against the first
-    Differential,
-    /// Each against a base, which moves when too much has changed since
-    Adca,
-    /// As adca, with a limit for the files that a restore needs
-    Bounded,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CodecName {
-    Zstd,
-    Gzip,
-    Lz4,
-    None,
-}
-
-impl From<CodecName> for Codec {
-    fn from(name: CodecName) -> Self {
-        match name {
-            CodecName::Zstd => Self::Zstd,
-            CodecName::Gzip => Self::Gzip,
-            CodecName::Lz4 => Self::Lz4,
-            CodecName::None => Self::None,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -130,7 +97,7 @@ pub struct DeltaMakeArgs {
     pub block: Option<BlockSize>,
     /// How blocks are compressed [default: zstd]
     #[arg(long, value_enum, value_name = "CODEC")]
-    pub codec: Option<CodecName>,
+    pub codec: Option<Codec>,
     /// What is done to blocks before [default: none]
     #[arg(long, value_enum, value_name = "TRANSFORM")]
     pub transform: Option<TransformName>,

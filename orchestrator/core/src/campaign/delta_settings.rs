@@ -55,7 +55,7 @@ fn list<T: PartialEq>(check: &mut Checker<'_>, key: &str, list: &[T], place: &Pl
     }
 }
 
-/// Deltas are made of a series that is compared.
+/// Deltas are made of a series that is compared: one that cvc takes, or one that the program writes itself.
 pub fn require_series(
     check: &mut Checker<'_>,
     checkpoint: &CheckpointSettings,
@@ -63,11 +63,11 @@ pub fn require_series(
     place: &Place<'_>,
 ) {
     let is_compared = |grid: &Grid| grid.settings.moment.values.iter().any(Moment::is_compared);
-    if checkpoint.deltas.is_some() && !grids.iter().any(is_compared) {
+    if checkpoint.deltas.is_some() && !checkpoint.own_series && !grids.iter().any(is_compared) {
         check.fail(
             place(&["deltas".into()]),
             "`deltas` without a series of checkpoints",
-            "write `moment = { every_s = 60, count = 8 }`, or remove it: a single checkpoint has no delta",
+            "write `moment = { every_s = 60, count = 8 }`, or `own_series = true` for checkpoints that the program writes itself, or remove it: a single checkpoint has no delta",
         );
     }
 }

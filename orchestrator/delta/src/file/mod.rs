@@ -21,10 +21,11 @@ pub use read::StateFile;
 pub use write::{StateWriter, Written};
 
 use crate::{
-    codec::{Codec, Transform},
+    codec::Transform,
     hash::digest_of_state,
     layout::{Addressing, BlockSize},
 };
+use cvc_delta_rules::Codec;
 use serde::{Deserialize, Serialize};
 
 /// First and last bytes of a file; the last one is the version.

@@ -250,11 +250,8 @@ impl StateFile {
             return Err(damaged());
         }
         let bytes = usize::try_from(packet.bytes).map_err(|_| damaged())?;
-        let mut unpacked = self
-            .summary
-            .codec
-            .unpack(&packed, bytes)
-            .map_err(|_| damaged())?;
+        let mut unpacked =
+            codec::unpack(self.summary.codec, &packed, bytes).map_err(|_| damaged())?;
         if self.summary.transform == Transform::Shuffle {
             self.unshuffle(number, &mut unpacked);
         }
@@ -441,7 +438,7 @@ mod tests {
             base: None,
             addressing: crate::layout::Addressing::Index,
             block_bytes: crate::layout::BlockSize::PAGE,
-            codec: crate::codec::Codec::None,
+            codec: cvc_delta_rules::Codec::None,
             transform: Transform::None,
             packet_blocks: 1,
             stored_blocks: 0,

@@ -2,11 +2,12 @@
 
 use super::{INDEX_ENTRY, MAGIC, Reference, Summary, wire};
 use crate::{
-    codec::{self, Codec, Transform},
+    codec::{self, Transform},
     error::DeltaError,
     hash::Hash,
     layout::Layout,
 };
+use cvc_delta_rules::Codec;
 use rayon::prelude::*;
 use std::{
     io::{BufWriter, Write},
@@ -114,7 +115,7 @@ impl StateWriter {
             std::mem::take(&mut self.packets)
                 .into_par_iter()
                 .map(|packet| {
-                    let packed = codec.pack(&packet)?;
+                    let packed = codec::pack(codec, &packet)?;
                     Ok((packet.len(), Hash::of(&packed), packed))
                 })
                 .collect();

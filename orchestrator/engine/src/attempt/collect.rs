@@ -217,9 +217,8 @@ impl Judge<'_> {
     }
 
     fn measure_checkpoints(&mut self) -> Result<(), RunError> {
-        self.evidence
-            .session
-            .measure(&self.stdout, &mut self.findings)
+        let (session, stages) = (self.evidence.session, self.evidence.stages);
+        session.measure(&self.stdout, stages, &mut self.findings)
     }
 
     /// Whether the run is killed for good after its checkpoint.

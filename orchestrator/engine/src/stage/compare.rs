@@ -1,47 +1,149 @@
-//! What was measured of a series of checkpoints, as records.
+//! What differs between the checkpoints of a series, measured before the next one overwrites them.
 
-use crate::run::Findings;
+use super::{Stage, Taken, lost};
+use crate::{
+    crew::{self, CrewError},
+    run::{Findings, LATER, RunContext, RunFailure, SOON},
+};
+use async_trait::async_trait;
 use cvc_core::{
-    campaign::DeltaMethod,
+    outcome::Cause,
     record::{Source, Unit, names},
 };
-use cvc_delta::{Matrix, Method, Threshold};
+use cvc_delta::Matrix;
+use cvc_delta_rules::{Method, MethodName, Threshold};
 use cvc_image::{OwnerZone, Part};
+use cvc_probe::sentinel::SeriesState;
 use std::collections::BTreeMap;
 
-/// At most so many files restore a state by [`DeltaMethod::Bounded`].
-const BOUNDED_FILES: u32 = 3;
+/// The checkpoints that were measured. Their hashes are where their files are: with the sentinels of the nodes.
+pub(super) struct Compare<'r> {
+    run: &'r RunContext,
+    measured: Vec<Measured>,
+}
 
-/// Methods that a series is told for.
-const METHODS: [DeltaMethod; 5] = [
-    DeltaMethod::Full,
-    DeltaMethod::Incremental,
-    DeltaMethod::Differential,
-    DeltaMethod::Adca,
-    DeltaMethod::Bounded,
-];
-
-/// A method, with the threshold that it has by default.
-pub(in crate::ckpt) fn method(of: DeltaMethod) -> Method {
-    let threshold = Threshold::DEFAULT;
-    match of {
-        DeltaMethod::Full => Method::Full,
-        DeltaMethod::Incremental => Method::Incremental,
-        DeltaMethod::Differential => Method::Differential,
-        DeltaMethod::Adca => Method::Adca { threshold },
-        DeltaMethod::Bounded => Method::Bounded {
-            threshold,
-            files: BOUNDED_FILES,
-        },
+impl<'r> Compare<'r> {
+    /// None yet of a run.
+    pub fn new(run: &'r RunContext) -> Self {
+        Self {
+            run,
+            measured: Vec::new(),
+        }
     }
 }
 
+#[async_trait]
+impl Stage for Compare<'_> {
+    async fn after(&mut self, taken: &Taken) -> Result<(), RunFailure> {
+        let (used, earlier) = (&self.run.used, self.measured.len());
+        let number = u32::try_from(earlier + 1).unwrap_or(u32::MAX);
+        let parts = taken.parts.iter();
+        let parts = parts.map(|part| (part.node.clone(), part.files.clone()));
+        let answers = used
+            .crew
+            .series(&used.marker, parts.collect(), number, LATER)
+            .await;
+        let states = crew::whole(answers).map_err(|error| not_compared(taken.number, &error))?;
+        let mut measured = nothing(taken, earlier);
+        for (_, state) in &states {
+            put(&mut measured, state);
+        }
+        self.measured.push(measured);
+        Ok(())
+    }
+
+    fn confirm(&mut self, number: Option<u64>) {
+        match (number, self.measured.last_mut()) {
+            (Some(number), Some(last)) => last.number = number,
+            _ => drop(self.measured.pop()),
+        }
+    }
+
+    /// Lets sentinels forget the hashes: the restart needs the memory. One that does not answer has nothing to forget.
+    async fn before_restart(&mut self) -> Result<(), RunFailure> {
+        let used = &self.run.used;
+        let _ = used
+            .crew
+            .series_end(&used.places(), &used.marker, SOON)
+            .await;
+        Ok(())
+    }
+
+    async fn finish(&mut self) -> Result<(), RunFailure> {
+        self.before_restart().await
+    }
+
+    fn measure(&self, planned: u64, to: &mut Findings) {
+        record(&self.measured, planned, to);
+    }
+}
+
+/// Returns what is known of a checkpoint after so many others before it is read.
+fn nothing(taken: &Taken, earlier: usize) -> Measured {
+    Measured {
+        number: taken.number,
+        at_s: taken.at_s,
+        bytes: 0,
+        changed: vec![0; earlier],
+        parts: BTreeMap::new(),
+        hash_s: 0.0,
+    }
+}
+
+/// Adds what was measured of the files of a node.
+fn put(all: &mut Measured, node: &SeriesState) {
+    all.bytes += node.bytes;
+    for (sum, own) in all.changed.iter_mut().zip(&node.changed) {
+        *sum += own;
+    }
+    if let Some(previous) = all.changed.len().checked_sub(1) {
+        let since_first = (previous > 0).then_some((0, &node.since_first));
+        let of_images = since_first
+            .into_iter()
+            .chain([(previous, &node.since_previous)])
+            .filter(|_| node.has_parts);
+        for (since, parts) in of_images {
+            let sums = all.parts.entry(since).or_default();
+            for (part, bytes) in parts {
+                *sums.entry(*part).or_default() += bytes;
+            }
+        }
+    }
+    // nodes read side by side
+    all.hash_s = all.hash_s.max(node.hash_s);
+}
+
+/// Returns why a checkpoint was not compared. A node that reads it for too long is alive.
+fn not_compared(number: u64, error: &CrewError) -> RunFailure {
+    let what = format!("what changed until checkpoint {number} cannot be told");
+    if let CrewError::Timeout { host, limit_s, .. } = error {
+        return RunFailure::new(
+            Cause::Checkpoint,
+            format!(
+                "{what}: {host} has read and hashed its images for {limit_s} s, and was not ready: choose a faster storage area, a smaller workload or more \
+                 nodes, or write `compare = false` in the moment"
+            ),
+        );
+    }
+    let mut failure = lost(error);
+    failure.detail = format!("{what}: {}", failure.detail);
+    failure
+}
+
+/// At most so many files restore a state by [`MethodName::Bounded`].
+const BOUNDED_FILES: u32 = 3;
+
+/// Returns a method with the threshold that it has by default.
+pub(super) fn method(name: MethodName) -> Method {
+    name.with(Threshold::DEFAULT, BOUNDED_FILES)
+}
+
 /// Bytes that changed since an earlier checkpoint, by part, without parts that did not.
-pub(super) type ByPart = BTreeMap<Part, u64>;
+type ByPart = BTreeMap<Part, u64>;
 
 /// What was measured of a checkpoint.
 #[derive(Debug)]
-pub(super) struct Measured {
+struct Measured {
     /// Its number among the checkpoints of the run, from 1. Numbers that are missing were not measured.
     pub number: u64,
     /// When it was asked for, seconds of computation; of one that the program writes itself, when its reading began, seconds since the program's
@@ -67,11 +169,11 @@ fn matrix(all: &[Measured]) -> Matrix {
 }
 
 /// Records what was measured of a series of so many planned checkpoints, and what each method would store of it.
-pub(super) fn record(all: &[Measured], planned: u64, to: &mut Findings) {
+fn record(all: &[Measured], planned: u64, to: &mut Findings) {
+    record_count(all.len(), planned, to);
     if all.is_empty() {
         return;
     }
-    record_count(all.len(), planned, to);
     let (clock, images) = (Source::Clock, Source::Image);
     let number = |t: usize| all.get(t).map_or(0, |m| m.number).to_string();
     for measured in all {
@@ -127,7 +229,7 @@ pub(super) fn record(all: &[Measured], planned: u64, to: &mut Findings) {
 }
 
 /// Records how many checkpoints of so many planned ones a series has.
-pub(super) fn record_count(taken: usize, planned: u64, to: &mut Findings) {
+fn record_count(taken: usize, planned: u64, to: &mut Findings) {
     to.record(
         names::SERIES_CHECKPOINTS,
         taken as f64,
@@ -141,7 +243,7 @@ pub(super) fn record_count(taken: usize, planned: u64, to: &mut Findings) {
 fn record_methods(all: &[Measured], to: &mut Findings) {
     let matrix = matrix(all);
     let images = Source::Image;
-    for of in METHODS {
+    for of in MethodName::ALL {
         let choices = matrix.choices(method(of));
         let label = ("method", of.as_str().to_owned());
         for (measured, choice) in all.iter().zip(&choices) {
@@ -206,7 +308,8 @@ mod tests {
         };
         let taken = of(names::SERIES_CHECKPOINTS, &[("planned", "5")]);
         assert!((taken - 3.0).abs() < f64::EPSILON);
-        let totals = METHODS.map(|m| of(names::SERIES_TOTAL_BYTES, &[("method", m.as_str())]));
+        let totals =
+            MethodName::ALL.map(|m| of(names::SERIES_TOTAL_BYTES, &[("method", m.as_str())]));
         // 50 is not more than twice 30: ADCA stays with its base
         assert_eq!(totals, [300.0, 160.0, 180.0, 180.0, 180.0]);
         let labels = [("ckpt", "3"), ("method", "incremental"), ("base", "2")];
@@ -250,5 +353,48 @@ mod tests {
             labels(names::SERIES_STORED_BYTES, ["ckpt", "base"]),
             pairs(&[["1", "0"], ["2", "1"], ["4", "2"]])
         );
+    }
+
+    #[test]
+    fn a_node_that_hashes_too_long_is_not_lost() {
+        let timeout = CrewError::Timeout {
+            host: "n2".into(),
+            request: "series",
+            limit_s: 1800.0,
+        };
+        let failure = not_compared(3, &timeout);
+        assert_eq!(failure.cause, Cause::Checkpoint);
+        for part in ["checkpoint 3", "n2", "1800 s", "`compare = false`"] {
+            assert!(failure.detail.contains(part), "{}", failure.detail);
+        }
+        let gone = CrewError::Lost {
+            host: "n2".into(),
+            reason: "silent".into(),
+        };
+        assert_eq!(not_compared(3, &gone).cause, Cause::NodeLost);
+    }
+
+    #[test]
+    fn what_several_nodes_have_measured_is_added_and_their_times_are_not() {
+        let node = |bytes, since_first, since_previous, hash_s| SeriesState {
+            bytes,
+            changed: vec![since_first, since_previous],
+            since_first: [(Part::Heap, since_first)].into(),
+            since_previous: [(Part::Heap, since_previous), (Part::Files, 1)].into(),
+            hash_s,
+            has_parts: true,
+        };
+        let taken = Taken {
+            number: 3,
+            at_s: 1.0,
+            parts: Vec::new(),
+        };
+        let mut all = nothing(&taken, 2);
+        put(&mut all, &node(100, 30, 20, 0.5));
+        put(&mut all, &node(200, 50, 10, 0.25));
+        assert_eq!((all.bytes, all.changed.as_slice()), (300, &[80, 30][..]));
+        assert_eq!(all.parts[&0], [(Part::Heap, 80)].into());
+        assert_eq!(all.parts[&1], [(Part::Heap, 30), (Part::Files, 2)].into());
+        assert_eq!(all.hash_s, 0.5);
     }
 }
