@@ -160,7 +160,6 @@ fn of_delta(kind: &DeltaErrorKind) -> ExitStatus {
             ExitStatus::Store
         }
         DeltaErrorKind::Empty
-        | DeltaErrorKind::BlockSize(_)
         | DeltaErrorKind::Rule(_)
         | DeltaErrorKind::OtherRun { .. }
         | DeltaErrorKind::NoCommonProcess { .. }

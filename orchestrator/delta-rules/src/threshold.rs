@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// A setting of a method that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRule {
+    /// A size of blocks that is none.
+    #[error("a block of {0} bytes: expected a power of two from 4 KiB to 1 MiB")]
+    BlockSize(u64),
     /// A threshold that is none.
     #[error(
         "{0} is no threshold: a ratio is a number of 0 or more, or infinite; a difference is a number of bytes"

@@ -1,7 +1,6 @@
 //! How blocks are compressed, and what is done to them before.
 
 use cvc_delta_rules::Codec;
-use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
 
 /// Compresses bytes.
@@ -41,32 +40,7 @@ pub(crate) fn unpack(codec: Codec, packed: &[u8], bytes: usize) -> io::Result<Ve
     }
 }
 
-/// What is done to a block before it is compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Transform {
-    /// Nothing.
-    #[default]
-    None,
-    /// The first bytes of all words of 8 bytes, then the second ones, and so on: exponents of floating-point numbers come together.
-    Shuffle,
-    /// Exclusive or with the old block, where one is at the same address: what stays becomes zero.
-    Xor,
-}
-
-impl Transform {
-    /// Its name in files and options.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Shuffle => "shuffle",
-            Self::Xor => "xor",
-        }
-    }
-}
-
-/// Bytes of a word that [`Transform::Shuffle`] takes apart.
+/// Bytes of a word that [`cvc_delta_rules::Transform::Shuffle`] takes apart.
 const WORD: usize = 8;
 
 /// Puts the bytes of words by their place in the word; what is left over at the end stays.

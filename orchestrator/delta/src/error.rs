@@ -50,10 +50,7 @@ pub enum DeltaErrorKind {
     /// It was changed while it was read.
     #[error("it was changed while it was read")]
     Changed,
-    /// A size of blocks that is none.
-    #[error("a block of {0} bytes: expected a power of two from 4 KiB to 1 MiB")]
-    BlockSize(u64),
-    /// A setting of a method that cannot be.
+    /// A setting that cannot be.
     #[error(transparent)]
     Rule(#[from] InvalidRule),
     /// A state of other processes than the series has.

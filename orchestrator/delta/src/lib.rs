@@ -28,13 +28,13 @@ mod source;
 mod taken;
 mod whole;
 
-pub use codec::Transform;
-pub use cvc_delta_rules::{Codec, Method, MethodName, Threshold, Volumes};
+pub use cvc_delta_rules::{
+    Addressing, BlockSize, Codec, Method, Threshold, Transform, Volumes,
+};
 pub use diff::{Change, Changes, PartChange, Parts, changed_by_part, changes, sign_with_parts};
 pub use error::{DeltaError, DeltaErrorKind};
 pub use file::{ImageEntry, StateFile, Summary};
 pub use hash::Hash;
-pub use layout::{Addressing, BlockSize, MAX_BLOCK_BYTES, MIN_BLOCK_BYTES};
 pub use matrix::{Choice, Matrix};
 pub use partner::changed_bytes;
 pub use restore::Chain;

@@ -3,13 +3,12 @@
 use crate::{
     diff::Parts,
     error::{DeltaError, DeltaErrorKind},
-    layout::{Addressing, BlockSize},
     partner::changed_bytes,
     signature::{Signature, Signed, sign_all},
     source::Source,
     taken::{self, TimeSource},
 };
-use cvc_delta_rules::{Chains, Method, Threshold};
+use cvc_delta_rules::{Addressing, BlockSize, Chains, Method, Threshold};
 use std::path::{Path, PathBuf};
 
 /// The states of a run, and what differs between any two of them.

@@ -9,17 +9,15 @@
 //! ```
 
 use crate::{
-    codec::Transform,
     error::{DeltaError, DeltaErrorKind},
     file::{BaseRef, StateFile, wire},
-    layout::{Addressing, BlockSize},
     make::{self, Against, Settings},
     partner::changed_bytes,
     restore::Chain,
     signature::{Signature, sign_all},
     source::Source,
 };
-use cvc_delta_rules::{Base, Codec, Decision, Method, Threshold, Volumes};
+use cvc_delta_rules::{Addressing, Base, BlockSize, Codec, Decision, Method, Threshold, Transform, Volumes};
 use cvc_os::regular;
 use serde::{Deserialize, Serialize};
 use std::{

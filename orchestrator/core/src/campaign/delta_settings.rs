@@ -8,9 +8,7 @@ use super::{
     raw::RawDeltas,
 };
 use crate::{point::Moment, source::Step};
-
-/// Smallest and largest block, bytes: as `cvc delta` has them.
-const BLOCKS: std::ops::RangeInclusive<u64> = (4 << 10)..=(1 << 20);
+use cvc_delta_rules::BlockSize;
 
 /// Checks them, where `place` gives positions below `[checkpoint]`.
 pub fn read(check: &mut Checker<'_>, raw: &RawDeltas, place: &Place<'_>) -> DeltaSettings {
@@ -18,7 +16,7 @@ pub fn read(check: &mut Checker<'_>, raw: &RawDeltas, place: &Place<'_>) -> Delt
     list(check, "codecs", &raw.codecs, place);
     list(check, "blocks", &raw.blocks, place);
     for (i, block) in raw.blocks.iter().enumerate() {
-        if !(block.0.is_power_of_two() && BLOCKS.contains(&block.0)) {
+        if BlockSize::new(block.0).is_err() {
             check.fail(
                 place(&["deltas".into(), "blocks".into(), i.into()]),
                 format!("a block of {block}"),

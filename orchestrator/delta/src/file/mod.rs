@@ -21,11 +21,9 @@ pub use read::StateFile;
 pub use write::{StateWriter, Written};
 
 use crate::{
-    codec::Transform,
     hash::digest_of_state,
-    layout::{Addressing, BlockSize},
 };
-use cvc_delta_rules::Codec;
+use cvc_delta_rules::{Addressing, BlockSize, Codec, Transform};
 use serde::{Deserialize, Serialize};
 
 /// First and last bytes of a file; the last one is the version.

@@ -2,11 +2,12 @@
 
 use super::{INDEX_ENTRY, MAGIC, Reference, Summary, WITH_MOVED, wire};
 use crate::{
-    codec::{self, Transform},
+    codec,
     error::{DeltaError, DeltaErrorKind},
     hash::Hash,
     layout::{Extent, Layout},
 };
+use cvc_delta_rules::Transform;
 use cvc_os::{beneath::is_plain, regular};
 use std::{
     collections::BTreeSet,
@@ -436,8 +437,8 @@ mod tests {
         let summary = |links: &[&str]| Summary {
             state: 1,
             base: None,
-            addressing: crate::layout::Addressing::Index,
-            block_bytes: crate::layout::BlockSize::PAGE,
+            addressing: cvc_delta_rules::Addressing::Index,
+            block_bytes: cvc_delta_rules::BlockSize::PAGE,
             codec: cvc_delta_rules::Codec::None,
             transform: Transform::None,
             packet_blocks: 1,

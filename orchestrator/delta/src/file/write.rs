@@ -2,12 +2,12 @@
 
 use super::{INDEX_ENTRY, MAGIC, Reference, Summary, wire};
 use crate::{
-    codec::{self, Transform},
+    codec,
     error::DeltaError,
     hash::Hash,
     layout::Layout,
 };
-use cvc_delta_rules::Codec;
+use cvc_delta_rules::{Codec, Transform};
 use rayon::prelude::*;
 use std::{
     io::{BufWriter, Write},

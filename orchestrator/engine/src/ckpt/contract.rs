@@ -55,6 +55,17 @@ impl Install {
     }
 }
 
+/// A checkpointer as software that machines must have.
+#[derive(Clone, Copy, Debug)]
+pub struct Software {
+    /// Variable with its prefix on this machine.
+    pub root: &'static str,
+    /// Returns the prefix that a site gives.
+    pub prefix: fn(&Site) -> Option<&str>,
+    /// Finds its version in what it prints.
+    pub version: fn(&str) -> Option<String>,
+}
+
 /// The course of a run: who ends it, and whether it is restarted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Course {
@@ -138,6 +149,11 @@ pub trait Checkpointer: Send + Sync {
 
     /// Name for people.
     fn title(&self) -> &'static str;
+
+    /// Returns it as software that is installed by its name; `None` if it needs nothing.
+    fn software(&self) -> Option<Software> {
+        None
+    }
 
     /// Finds it on this machine.
     ///

@@ -12,6 +12,6 @@ pub mod quirks;
 mod registry;
 
 pub use contract::{
-    CheckpointRun, Checkpointer, Course, Halt, Install, LaunchPart, Restart, Search, SessionContext,
+    CheckpointRun, Checkpointer, Course, Halt, Install, LaunchPart, Restart, Search, Software, SessionContext,
 };
 pub use registry::{all, checkpointer};

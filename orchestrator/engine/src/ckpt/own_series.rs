@@ -3,7 +3,7 @@
 
 use super::contract::Halt;
 use crate::{
-    run::{Findings, GrowingFile, RunContext, RunError, SOON, compile, files, patterns},
+    run::{Findings, GrowingFile, RunContext, RunError, RunFailure, SOON, compile, files, patterns},
     stage::{Hold, NodePart, Stages, Taken},
 };
 use camino::Utf8PathBuf;
@@ -190,7 +190,7 @@ impl OwnSeries {
             Err(failure) if failure.cause == Cause::DiskFull => return Err(failure.clone().into()),
             Err(_) => Vec::new(),
         };
-        let read = held.as_ref().map(|_| ()).map_err(|f| f.detail.clone());
+        let read = held.as_ref().map(|_| ()).map_err(RunFailure::clone);
         let settled = self.settle(due, read, &again);
         match (held, settled) {
             (Ok(Hold::Open), number) => stages.confirm(number),
@@ -247,11 +247,11 @@ impl OwnSeries {
     fn settle(
         &mut self,
         due: Due,
-        read: Result<(), String>,
+        read: Result<(), RunFailure>,
         again: &[(String, FileFound)],
     ) -> Option<u64> {
-        if let Err(why) = read {
-            self.missed = Some((due.number, why));
+        if let Err(failure) = read {
+            self.missed = Some((due.number, failure.detail));
             // each try may have read for long, beside the program that is measured
             let (_, pause) = self.rest;
             self.rest = (Instant::now() + pause, (pause * 2).min(MOST_REST));
@@ -568,7 +568,7 @@ mod tests {
         for _ in 0..12 {
             let due = program.series.due(program.found(), false);
             let before = Instant::now();
-            let unread = Err("gone: cannot open".to_owned());
+            let unread = Err(RunFailure::new(Cause::Checkpoint, "gone: cannot open"));
             program.series.settle(due.expect("it is due"), unread, &[]);
             pauses.push(program.series.rest.0.duration_since(before));
         }

@@ -12,20 +12,12 @@ use cvc_core::{
     outcome::Cause,
     record::{Source, Unit, names},
 };
-use cvc_delta::{BlockSize, DeltaErrorKind};
+use cvc_delta_rules::BlockSize;
 use cvc_probe::sentinel::{CheckpointFiles, DeltaDone, DeltaOptions, DeltaWork, StoredFigures};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Directory in the directory of a run for the series that is kept.
 const KEPT: &str = "deltas";
-
-fn options(way: DeltaWay) -> Result<DeltaOptions, DeltaErrorKind> {
-    Ok(DeltaOptions {
-        method: super::compare::method(way.method),
-        codec: way.codec,
-        block: BlockSize::new(way.block.0)?,
-    })
-}
 
 /// A way to store the series, with what was measured of it.
 #[derive(Debug)]
@@ -355,7 +347,13 @@ impl Stage for Delta<'_> {
 
 /// Returns how a node is to store states.
 fn to_options(way: DeltaWay, what: &str) -> Result<DeltaOptions, RunFailure> {
-    options(way).map_err(|kind| RunFailure::new(Cause::Checkpoint, format!("{what}: {kind}")))
+    let block = BlockSize::new(way.block.0)
+        .map_err(|rule| RunFailure::new(Cause::Checkpoint, format!("{what}: {rule}")))?;
+    Ok(DeltaOptions {
+        method: super::compare::method(way.method),
+        codec: way.codec,
+        block,
+    })
 }
 
 /// Adds up states of which each node stored a part, side by side; those that not all have stored are none.

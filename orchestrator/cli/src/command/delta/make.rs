@@ -136,13 +136,13 @@ fn options(args: &DeltaMakeArgs, mut options: SeriesOptions) -> Result<SeriesOpt
         options.codec = codec;
     }
     if let Some(transform) = args.transform {
-        options.transform = transform.into();
+        options.transform = transform;
     }
     if let Some(packet) = args.packet {
         options.packet_blocks = packet;
     }
     if let Some(by) = args.by {
-        options.addressing = by.into();
+        options.addressing = by;
     }
     Ok(options)
 }

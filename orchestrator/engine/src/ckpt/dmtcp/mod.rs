@@ -21,7 +21,7 @@ pub use install::{
 };
 
 use super::contract::{
-    CheckpointRun, Checkpointer, Course, Install, LaunchPart, Search, SessionContext,
+    CheckpointRun, Checkpointer, Course, Install, LaunchPart, Search, SessionContext, Software,
 };
 use crate::{mpi::Missing, render::RenderError, run::RunContext, transport::Transport};
 use async_trait::async_trait;
@@ -41,6 +41,14 @@ impl Checkpointer for DmtcpCheckpointer {
 
     fn title(&self) -> &'static str {
         "DMTCP"
+    }
+
+    fn software(&self) -> Option<Software> {
+        Some(Software {
+            root: install::ROOT,
+            prefix: |site| site.dmtcp.prefix.as_deref(),
+            version: parse_version,
+        })
     }
 
     async fn find(&self, site: &Site, search: Search) -> Result<Install, Missing> {
