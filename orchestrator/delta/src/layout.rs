@@ -1,9 +1,8 @@
 //! How the content of a file is cut into blocks.
 
-use crate::error::{DeltaError, DeltaErrorKind};
-use cvc_delta_rules::{Addressing, BlockSize};
+use crate::error::DeltaError;
+use cvc_delta_rules::BlockSize;
 use cvc_image::Image;
-use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// A stretch of the file whose blocks are known by consecutive addresses (of a file that is no image: by offsets).

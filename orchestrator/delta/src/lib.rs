@@ -28,9 +28,7 @@ mod source;
 mod taken;
 mod whole;
 
-pub use cvc_delta_rules::{
-    Addressing, BlockSize, Codec, Method, Threshold, Transform, Volumes,
-};
+pub use cvc_delta_rules::{Addressing, BlockSize, Codec, Method, Threshold, Transform, Volumes};
 pub use diff::{Change, Changes, PartChange, Parts, changed_by_part, changes, sign_with_parts};
 pub use error::{DeltaError, DeltaErrorKind};
 pub use file::{ImageEntry, StateFile, Summary};

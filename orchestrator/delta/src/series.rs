@@ -17,7 +17,9 @@ use crate::{
     signature::{Signature, sign_all},
     source::Source,
 };
-use cvc_delta_rules::{Addressing, Base, BlockSize, Codec, Decision, Method, Threshold, Transform, Volumes};
+use cvc_delta_rules::{
+    Addressing, Base, BlockSize, Codec, Decision, Method, Threshold, Transform, Volumes,
+};
 use cvc_os::regular;
 use serde::{Deserialize, Serialize};
 use std::{

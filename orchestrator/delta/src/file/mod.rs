@@ -20,9 +20,7 @@ mod write;
 pub use read::StateFile;
 pub use write::{StateWriter, Written};
 
-use crate::{
-    hash::digest_of_state,
-};
+use crate::hash::digest_of_state;
 use cvc_delta_rules::{Addressing, BlockSize, Codec, Transform};
 use serde::{Deserialize, Serialize};
 

@@ -1,12 +1,7 @@
 //! Writes the file of a state, packet by packet.
 
 use super::{INDEX_ENTRY, MAGIC, Reference, Summary, wire};
-use crate::{
-    codec,
-    error::DeltaError,
-    hash::Hash,
-    layout::Layout,
-};
+use crate::{codec, error::DeltaError, hash::Hash, layout::Layout};
 use cvc_delta_rules::{Codec, Transform};
 use rayon::prelude::*;
 use std::{

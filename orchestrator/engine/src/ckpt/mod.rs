@@ -12,6 +12,7 @@ pub mod quirks;
 mod registry;
 
 pub use contract::{
-    CheckpointRun, Checkpointer, Course, Halt, Install, LaunchPart, Restart, Search, Software, SessionContext,
+    CheckpointRun, Checkpointer, Course, Halt, Install, LaunchPart, Restart, Search,
+    SessionContext, Software,
 };
 pub use registry::{all, checkpointer};

@@ -3,7 +3,9 @@
 
 use super::contract::Halt;
 use crate::{
-    run::{Findings, GrowingFile, RunContext, RunError, RunFailure, SOON, compile, files, patterns},
+    run::{
+        Findings, GrowingFile, RunContext, RunError, RunFailure, SOON, compile, files, patterns,
+    },
     stage::{Hold, NodePart, Stages, Taken},
 };
 use camino::Utf8PathBuf;

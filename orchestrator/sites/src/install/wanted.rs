@@ -2,7 +2,7 @@
 
 use super::spack::{self, Wanted as Build};
 use cvc_core::app::template_values;
-use cvc_core::campaign::{Ec2Settings, MpiLibrary, MpiSource, Site, Spec};
+use cvc_core::campaign::{Ec2Settings, MpiSource, Site, Spec};
 use cvc_core::plan::Plan;
 use cvc_core::point::{Point, TracerKind};
 use cvc_engine::{
@@ -45,38 +45,28 @@ pub fn of(
     site: &Site,
     pins: &BTreeMap<String, String>,
 ) -> Wanted {
-    let points: Vec<&Point> = plan
-        .points
-        .iter()
-        .map(|p| &p.point)
-        .filter(|p| p.site == name)
-        .collect();
+    let all = plan.points.iter().map(|p| &p.point);
+    let points: Vec<&Point> = all.filter(|p| p.site == name).collect();
     let used: BTreeSet<&str> = points.iter().map(|p| p.mpi.as_str()).collect();
     let install = &site.install;
-    let spec_of = |key: &str, usual: &str| {
-        install
-            .specs
-            .get(key)
-            .cloned()
-            .unwrap_or_else(|| usual.to_owned())
+    let spec_of = |key: &str, usual: &str| match install.specs.get(key) {
+        Some(spec) => spec.clone(),
+        None => usual.to_owned(),
     };
     let mut builds = Vec::new();
-    let libraries: Vec<Value> = site
-        .mpi
-        .iter()
-        .filter(|(n, _)| used.contains(n.as_str()))
-        .map(|(library, entry)| {
-            let name = mpi::launcher(entry.family).name();
-            let (source, value) = source_of(spec, site, entry);
-            let build = if entry.source == MpiSource::Path {
-                spec_of(library, name)
-            } else {
-                String::new()
-            };
-            builds.extend((!build.is_empty()).then(|| Build::new(&build, None)));
-            json!({ "name": library, "family": name, "source": source, "value": value, "spack": build })
-        })
-        .collect();
+    let mut libraries = Vec::new();
+    for (library, entry) in site.mpi.iter().filter(|(n, _)| used.contains(n.as_str())) {
+        let (source, value) = mpi_source(spec, site, &entry.source);
+        let build = if entry.source == MpiSource::Path {
+            spec_of(library, mpi::launcher(entry.family).name())
+        } else {
+            String::new()
+        };
+        builds.extend((!build.is_empty()).then(|| Build::new(&build, None)));
+        libraries.push(
+            json!({ "name": library, "family": mpi::launcher(entry.family).name(), "source": source, "value": value, "spack": build }),
+        );
+    }
     let mut checkpointers = Map::new();
     for (name, software) in ckpt::all().filter_map(|c| Some((c.name(), c.software()?))) {
         let wanted = points
@@ -154,6 +144,17 @@ pub fn of(
     }
 }
 
+/// Where an MPI library comes from: its kind in the role's variables, and the path or name.
+fn mpi_source(spec: &Spec, site: &Site, source: &MpiSource) -> (&'static str, String) {
+    match source {
+        MpiSource::Path => ("path", String::new()),
+        MpiSource::Prefix(value) => ("prefix", on_site(spec, site, value)),
+        MpiSource::Module(value) => ("module", literal(value)),
+        MpiSource::Mpiexec(value) if value.contains('/') => ("mpiexec", on_site(spec, site, value)),
+        MpiSource::Mpiexec(value) => ("mpiexec", literal(value)),
+    }
+}
+
 /// A path on the site's machines: resolved here for this machine; on others Ansible's facts resolve `~` and variables.
 fn on_site(spec: &Spec, site: &Site, written: &str) -> String {
     let base = spec.directory();
@@ -201,19 +202,6 @@ fn literal(text: &str) -> String {
         format!("{{% raw %}}{text}{{% endraw %}}")
     } else {
         text.to_owned()
-    }
-}
-
-/// Returns where an MPI library is from, and its name or path there.
-fn source_of(spec: &Spec, site: &Site, library: &MpiLibrary) -> (&'static str, String) {
-    match &library.source {
-        MpiSource::Path => ("path", String::new()),
-        MpiSource::Prefix(value) => ("prefix", on_site(spec, site, value)),
-        MpiSource::Module(value) => ("module", literal(value)),
-        MpiSource::Mpiexec(value) if value.contains('/') => {
-            ("mpiexec", on_site(spec, site, value))
-        }
-        MpiSource::Mpiexec(value) => ("mpiexec", literal(value)),
     }
 }
 

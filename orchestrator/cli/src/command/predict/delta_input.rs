@@ -124,9 +124,9 @@ fn of_states(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, F
     sizes.dedup();
     let mut all = Vec::new();
     for size in sizes {
-        let block = BlockSize::new(size.0).map_err(|kind: DeltaErrorKind| {
+        let block = BlockSize::new(size.0).map_err(|rule| {
             usage(
-                format!("--block: {kind}"),
+                format!("--block: {rule}"),
                 Some("a page, 4KiB, is the smallest that can differ"),
             )
         })?;
