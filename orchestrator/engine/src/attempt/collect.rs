@@ -340,14 +340,8 @@ impl Judge<'_> {
             let wrong = outputs.judge(&message);
             self.stdout = stdout;
             if let Some(name) = &outputs.claim.name {
-                self.record(
-                    name,
-                    outputs.bytes() as f64,
-                    Unit::Bytes,
-                    Source::FileSize,
-                    None,
-                    &[],
-                );
+                self.findings
+                    .bytes(name, outputs.bytes() as f64, Source::FileSize, &[]);
             }
             if let Some(wrong) = wrong {
                 self.fail(wrong.cause, wrong.detail);

@@ -160,28 +160,17 @@ impl CheckpointRun for OwnFiles<'_> {
         // a later checkpoint replaces an earlier one: the files are those of the last
         let ckpt = ("ckpt", times.len().max(1).to_string());
         let labels = [ckpt.clone(), ("kind", "application".to_owned())];
-        to.record(
+        to.count(
             names::CKPT_FILES,
             self.found.len() as f64,
-            Unit::Count,
             Source::FileSize,
-            None,
             &labels,
         );
-        to.record(
-            names::CKPT_BYTES,
-            total as f64,
-            Unit::Bytes,
-            Source::FileSize,
-            None,
-            &labels,
-        );
-        to.record(
+        to.bytes(names::CKPT_BYTES, total as f64, Source::FileSize, &labels);
+        to.bytes(
             names::CKPT_STORED_BYTES,
             total as f64,
-            Unit::Bytes,
             Source::FileSize,
-            None,
             &[ckpt],
         );
         Ok(())

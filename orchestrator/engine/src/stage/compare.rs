@@ -8,7 +8,7 @@ use crate::{
 use async_trait::async_trait;
 use cvc_core::{
     outcome::Cause,
-    record::{Source, Unit, names},
+    record::{Source, names},
 };
 use cvc_delta::Matrix;
 use cvc_delta_rules::{Method, MethodName, Threshold};
@@ -179,28 +179,14 @@ fn record(all: &[Measured], planned: u64, to: &mut Findings) {
     for measured in all {
         let ckpt = ("ckpt", measured.number.to_string());
         let own = std::slice::from_ref(&ckpt);
-        to.record(
-            names::SERIES_AT_S,
-            measured.at_s,
-            Unit::Seconds,
-            clock,
-            None,
-            own,
-        );
-        to.record(
-            names::SERIES_HASH_S,
-            measured.hash_s,
-            Unit::Seconds,
-            clock,
-            None,
-            own,
-        );
+        to.seconds(names::SERIES_AT_S, measured.at_s, clock, own);
+        to.seconds(names::SERIES_HASH_S, measured.hash_s, clock, own);
         let bytes = measured.bytes as f64;
-        to.record(names::SERIES_BYTES, bytes, Unit::Bytes, images, None, own);
+        to.bytes(names::SERIES_BYTES, bytes, images, own);
         for (since, changed) in measured.changed.iter().enumerate() {
             let labels = [ckpt.clone(), ("since", number(since))];
             let name = names::SERIES_CHANGED_BYTES;
-            to.record(name, *changed as f64, Unit::Bytes, images, None, &labels);
+            to.bytes(name, *changed as f64, images, &labels);
         }
         for (since, parts) in &measured.parts {
             let mut zones: BTreeMap<&str, u64> =
@@ -211,7 +197,7 @@ fn record(all: &[Measured], planned: u64, to: &mut Findings) {
                 let part = ("part", part.as_str().to_owned());
                 let labels = [ckpt.clone(), since.clone(), part];
                 let name = names::SERIES_PART_CHANGED_BYTES;
-                to.record(name, *changed as f64, Unit::Bytes, images, None, &labels);
+                to.bytes(name, *changed as f64, images, &labels);
             }
             for (zone, changed) in zones {
                 let labels = [
@@ -221,7 +207,7 @@ fn record(all: &[Measured], planned: u64, to: &mut Findings) {
                     ("rule", "owner".to_owned()),
                 ];
                 let name = names::SERIES_ZONE_CHANGED_BYTES;
-                to.record(name, changed as f64, Unit::Bytes, images, None, &labels);
+                to.bytes(name, changed as f64, images, &labels);
             }
         }
     }
@@ -230,12 +216,10 @@ fn record(all: &[Measured], planned: u64, to: &mut Findings) {
 
 /// Records how many checkpoints of so many planned ones a series has.
 fn record_count(taken: usize, planned: u64, to: &mut Findings) {
-    to.record(
+    to.count(
         names::SERIES_CHECKPOINTS,
         taken as f64,
-        Unit::Count,
         Source::Clock,
-        None,
         &[("planned", planned.to_string())],
     );
 }
@@ -254,22 +238,15 @@ fn record_methods(all: &[Measured], to: &mut Findings) {
                 ("base", base.map_or(0, |base| base.number).to_string()),
             ];
             let stored = choice.bytes as f64;
-            to.record(
-                names::SERIES_STORED_BYTES,
-                stored,
-                Unit::Bytes,
-                images,
-                None,
-                &labels,
-            );
+            to.bytes(names::SERIES_STORED_BYTES, stored, images, &labels);
         }
         let total: u64 = choices.iter().map(|c| c.bytes).sum();
         let files = choices.iter().map(|c| c.files).max().unwrap_or(0);
         let own = std::slice::from_ref(&label);
         let name = names::SERIES_TOTAL_BYTES;
-        to.record(name, total as f64, Unit::Bytes, images, None, own);
+        to.bytes(name, total as f64, images, own);
         let name = names::SERIES_RESTORE_FILES;
-        to.record(name, f64::from(files), Unit::Count, images, None, own);
+        to.count(name, f64::from(files), images, own);
     }
 }
 

@@ -34,6 +34,8 @@ struct Way {
 pub(super) struct Delta<'r> {
     run: &'r RunContext,
     keep: bool,
+    /// The nodes that have its checkpoints.
+    nodes: Vec<String>,
     /// The first is made while the program runs.
     ways: Vec<Way>,
     /// Bytes of the state that the run is restarted from.
@@ -52,6 +54,7 @@ impl<'r> Delta<'r> {
         Self {
             run,
             keep: settings.keep,
+            nodes: Vec::new(),
             ways: settings.ways().map(of).collect(),
             restarted_bytes: None,
         }
@@ -100,8 +103,8 @@ impl<'r> Delta<'r> {
         cause: Cause,
         what: &str,
     ) -> Result<Vec<DeltaDone>, RunFailure> {
-        let places = self.run.used.places().into_iter();
-        let works = places.map(|node| (node.to_owned(), work.clone())).collect();
+        let nodes = self.nodes.iter();
+        let works = nodes.map(|node| (node.clone(), work.clone())).collect();
         self.work(works, cause, what).await
     }
 
@@ -173,7 +176,8 @@ impl<'r> Delta<'r> {
     /// Brings the series of other nodes to where that of this one is kept, before they remove them.
     async fn fetch(&self) -> Result<(), RunFailure> {
         let used = &self.run.used;
-        for node in used.places().into_iter().filter(|n| *n != used.head.name) {
+        let nodes = self.nodes.iter().map(String::as_str);
+        for node in nodes.filter(|n| *n != used.head.name) {
             let kept = self.kept(node);
             std::fs::create_dir_all(&kept)
                 .map_err(|error| RunFailure::new(Cause::Store, format!("{kept}: {error}")))?;
@@ -195,7 +199,7 @@ impl<'r> Delta<'r> {
     /// Where the series of a node is kept: that of the only one without its name.
     fn kept(&self, node: &str) -> Utf8PathBuf {
         let kept = self.run.dir.join(KEPT);
-        if self.run.used.places().len() > 1 {
+        if self.nodes.len() > 1 {
             kept.join(node)
         } else {
             kept
@@ -242,6 +246,13 @@ impl Stage for Delta<'_> {
             (part.node.clone(), work)
         };
         let works = taken.parts.iter().map(store).collect();
+        let nodes: Vec<String> = taken.parts.iter().map(|part| part.node.clone()).collect();
+        if !self.nodes.is_empty() && self.nodes != nodes {
+            let (now, before) = (nodes.join(", "), self.nodes.join(", "));
+            let why = format!("{what}: its files are on {now}, those before on {before}");
+            return Err(RunFailure::new(Cause::Checkpoint, why));
+        }
+        self.nodes = nodes;
         let done = self.work(works, Cause::Checkpoint, &what).await?;
         self.note_live(&done);
         self.note_memory(0, &done);
@@ -340,7 +351,7 @@ impl Stage for Delta<'_> {
                 ("block", live.way.block.0.to_string()),
             ];
             let name = names::SERIES_RESTARTED_BYTES;
-            to.record(name, bytes as f64, Unit::Bytes, image, None, &labels);
+            to.bytes(name, bytes as f64, image, &labels);
         }
     }
 }

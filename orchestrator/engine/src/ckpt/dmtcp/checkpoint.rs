@@ -36,6 +36,7 @@ impl Checkpoint {
                 content_bytes: images.sum::<u64>() + found.totals.files_dirs.bytes,
             }
         };
-        self.dirs.iter().map(of).collect()
+        let has_images = |(_, found): &&(String, CheckpointDir)| !found.images.is_empty();
+        self.dirs.iter().filter(has_images).map(of).collect()
     }
 }

@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use cvc_core::{
     outcome::Cause,
     point::Moment,
-    record::{Source, Unit, names},
+    record::{Source, names},
 };
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -233,12 +233,10 @@ impl CheckpointRun for DmtcpSession<'_> {
             measure(&self.of, checkpoint, to);
         }
         match self.of.run.checkpoint.moment {
-            Moment::Series { count, .. } if self.taken() > 0 && stages.is_empty() => to.record(
+            Moment::Series { count, .. } if self.taken() > 0 && stages.is_empty() => to.count(
                 names::SERIES_CHECKPOINTS,
                 self.taken() as f64,
-                Unit::Count,
                 Source::Clock,
-                None,
                 &[("planned", count.to_string())],
             ),
             Moment::Series { count, .. } if self.taken() > 0 => stages.measure(count.into(), to),
