@@ -14,7 +14,7 @@ use crate::{
     output::{self, note},
     text::{paragraph, table},
 };
-use cvc_core::inventory::InventoryProgram;
+use cvc_core::inventory::Inventory;
 use cvc_core::plan::Plan;
 use cvc_core::point::{Excluded, ExcludedBy, Point, Repeat, SAME_AS_OTHER};
 use cvc_core::units::{counted, size};
@@ -79,12 +79,12 @@ pub fn tell_without_effect(session: &Session) {
     }
 }
 
-/// Says why nobody knows how many nodes a site has.
-fn unknown_nodes(site: &str, inventory: &InventoryProgram) -> String {
+/// Says why the number of nodes of a site is unknown.
+fn unknown_nodes(site: &str, inventory: &Inventory) -> String {
     let path = inventory.path.display();
     format!(
-        "nodes of the site {site}: unknown, so that no point is excluded for want of nodes; its inventory {path} {}, and only `cvc run`, `cvc doctor` and `cvc install` ask it",
-        inventory.reason
+        "nodes of the site {site}: unknown, so that no point is excluded for want of nodes; its inventory {path} {}",
+        inventory.why_unknown()
     )
 }
 
@@ -133,13 +133,7 @@ fn show(
         writeln!(
             out,
             "{}",
-            paragraph(
-                "  ",
-                &format!(
-                    "hint: for all commands to know them, write them to a file: {}",
-                    inventory.to_file()
-                )
-            )
+            paragraph("  ", &format!("hint: {}", inventory.hint()))
         )?;
     }
 

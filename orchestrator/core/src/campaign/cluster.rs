@@ -2,7 +2,7 @@
 
 use crate::{
     hosts::{HostEntry, SshSettings},
-    inventory::InventoryProgram,
+    inventory::Inventory,
 };
 use serde::{Deserialize, Serialize};
 
@@ -48,11 +48,11 @@ impl Cluster {
         }
     }
 
-    /// The inventory that was not asked for the hosts yet, because only a program can read it.
-    pub fn unknown_hosts(&self) -> Option<&InventoryProgram> {
+    /// The inventory that was not asked for the hosts yet.
+    pub fn unknown_hosts(&self) -> Option<&Inventory> {
         match &self.inventory {
-            Some(InventorySource::Program(program)) if self.hosts.is_empty() => Some(program),
-            Some(_) | None => None,
+            Some(InventorySource::Unasked(inventory)) => Some(inventory),
+            Some(InventorySource::Asked) | None => None,
         }
     }
 }
@@ -60,12 +60,10 @@ impl Cluster {
 /// An inventory that a site's hosts come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InventorySource {
-    /// It was read with the campaign file.
-    Text,
-    /// Only a program can read it.
-    Program(InventoryProgram),
+    /// It was not asked for the hosts yet.
+    Unasked(Inventory),
     /// The hosts were known before the campaign file was read.
-    Known,
+    Asked,
 }
 
 /// How to request nodes from Slurm.

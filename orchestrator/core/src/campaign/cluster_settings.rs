@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     hosts::{HostEntry, SshSettings},
-    inventory::{self, Inventory, InventoryError},
+    inventory,
     names::is_host_or_login,
     source::{Span, Step},
 };
@@ -192,29 +192,25 @@ fn hosts(
                 .to_owned();
             let path = crate::paths::expand_path(text, &base, crate::paths::variable)
                 .unwrap_or_else(|_| base.join(text));
-            let mut failed = |error: &InventoryError| {
-                check.errors.push(
-                    check
-                        .source
-                        .error(at.clone(), error.to_string(), error.hint()),
-                )
-            };
-            match check.hosts.get(site) {
+            let inspected;
+            let failed = match check.hosts.get(site) {
                 Some(Ok(known)) if !known.is_empty() => {
-                    (hosts, source) = (known.clone(), Some(InventorySource::Known))
+                    (hosts, source) = (known.clone(), Some(InventorySource::Asked));
+                    None
                 }
-                Some(Err(error)) => failed(error),
+                Some(Err(error)) => Some(error),
                 Some(Ok(_)) | None => {
-                    match inventory::read(&path, raw.group.as_deref().unwrap_or("all")) {
-                        Ok(Inventory::Hosts(found)) => {
-                            (hosts, source) = (found, Some(InventorySource::Text))
-                        }
-                        Ok(Inventory::Program(program)) => {
-                            source = Some(InventorySource::Program(program))
-                        }
-                        Err(error) => failed(&error),
-                    }
+                    inspected = inventory::inspect(&path, raw.group.as_deref().unwrap_or("all"));
+                    source = inspected
+                        .as_ref()
+                        .ok()
+                        .cloned()
+                        .map(InventorySource::Unasked);
+                    inspected.as_ref().err()
                 }
+            };
+            if let Some(error) = failed {
+                check.fail(at, error.to_string(), error.hint());
             }
             for host in &mut hosts {
                 host.user = host.user.take().or_else(|| raw.user.clone());
@@ -250,7 +246,7 @@ fn hosts(
     // those that were kept come from a file that anybody may have written
     for host in hosts
         .iter()
-        .filter(|_| source == Some(InventorySource::Known))
+        .filter(|_| source == Some(InventorySource::Asked))
     {
         entry_names(check, host, || place(&["inventory".into()]));
     }
@@ -306,7 +302,7 @@ fn entry_names(check: &mut Checker<'_>, entry: &HostEntry, place: impl Fn() -> O
     }
     for option in &entry.ssh_options {
         if let Err(problem) = inventory::checked_ssh_option(option) {
-            check.fail(place(), problem, "remove it from the inventory");
+            check.fail(place(), problem.to_string(), "remove it from the inventory");
         }
     }
 }

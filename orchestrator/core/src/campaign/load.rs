@@ -36,8 +36,8 @@ pub const SCHEMA: i64 = 1;
 
 /// Reads and checks a campaign file. Descriptors are searched in `apps/` beside the file, then in `app_dirs`.
 ///
-/// It reads only the campaign file, the descriptors and inventories that are text, and starts nothing, whatever the file names: it may be
-/// somebody else's. Hosts that only a program can tell are left out ([`super::Cluster::unknown_hosts`]).
+/// It reads only the campaign file and the descriptors, and starts nothing, whatever the file names: it may be somebody else's. Hosts of
+/// inventories are left out ([`super::Cluster::unknown_hosts`]).
 ///
 /// # Errors
 /// All problems, in the order of the file.
@@ -57,7 +57,7 @@ pub fn load_variant(
     load_with_hosts(path, variant, app_dirs, &KnownHosts::new())
 }
 
-/// Like [`load_variant`], where the hosts of some sites with an inventory are known already: their inventories are not read.
+/// Like [`load_variant`], where the hosts of some sites with an inventory are known already: their inventories are not looked at.
 ///
 /// # Errors
 /// All problems, in the order of the file, those of the hosts included.

@@ -70,7 +70,7 @@ pub struct RawSite {
     /// Nodes of a site of the kind `ssh`, in the order of mappings: names as ssh knows them, or tables with `name`, `address`, ...
     #[serde(default)]
     pub hosts: Vec<RawHost>,
-    /// Instead of `hosts`: an Ansible inventory (INI or YAML), relative to this file.
+    /// Instead of `hosts`: an Ansible inventory, relative to this file.
     #[serde(default)]
     pub inventory: Option<String>,
     /// Group of the inventory. Default: `all`.

@@ -25,7 +25,10 @@ use cvc_engine::{
     tracer::tracer,
 };
 use cvc_probe::sentinel::{self, Answer, Request};
-use cvc_session::{ask_sites, campaigns::load_and_ask};
+use cvc_session::{
+    ask_sites,
+    campaigns::{Askable, load_and_ask},
+};
 use serde_json::json;
 use std::io::Write;
 use verdict::Verdict;
@@ -69,9 +72,12 @@ fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
         && (target.is_file() || target.as_str().contains('/') || target.extension() == Some("toml"))
     {
         return Ok(Asked {
-            spec: load_and_ask(target, args.which.variant.as_deref(), &|what| {
-                output::note(what)
-            })?,
+            spec: load_and_ask(
+                target,
+                args.which.variant.as_deref(),
+                Askable::All,
+                &|what| output::note(what),
+            )?,
             file: Some(target.clone()),
             site: None,
         });
