@@ -470,7 +470,7 @@ fn insert_records(
 
 /// Adds the quantities of the runs whose records are behind a row. Returns the last row.
 fn quantities(t: &Transaction<'_>, before: i64) -> rusqlite::Result<i64> {
-    t.prepare_cached(include_str!("quantities.sql"))?
+    t.prepare_cached(&crate::quantities::statement())?
         .execute([before])?;
     t.prepare_cached("SELECT coalesce(max(rowid), 0) FROM records")?
         .query_row([], |row| row.get(0))

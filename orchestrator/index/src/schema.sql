@@ -90,7 +90,7 @@ CREATE TABLE summaries (
     PRIMARY KEY (point, quantity)
 ) WITHOUT ROWID;
 
--- One value for each run and quantity, in the order of the plan: quantities.sql fills it as the records of each run come in.
+-- One value for each run and quantity, in the order of the plan: quantities.rs fills it as the records of each run come in.
 CREATE TABLE quantities (run TEXT NOT NULL REFERENCES runs(id), quantity TEXT NOT NULL, unit TEXT NOT NULL, value REAL NOT NULL);
 CREATE VIEW v_quantities AS SELECT run, quantity, unit, value FROM quantities;
 

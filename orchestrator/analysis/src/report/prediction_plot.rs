@@ -7,13 +7,13 @@ use super::{
 };
 use crate::results::{data::Data, rows::PointRow};
 use cvc_core::ids::PointId;
-use cvc_core::quantity::Quantity;
+use cvc_core::quantity::{MeasuredAs, Quantity};
 use cvc_index::error::AnalysisError;
 use cvc_model::{
     Estimate,
     stats::{Interval, Summary},
 };
-use cvc_prediction::holdout::{HoldoutResult, quantity};
+use cvc_prediction::holdout::HoldoutResult;
 use cvc_prediction::predict::zone_rule;
 use indexmap::IndexMap;
 use std::collections::HashMap;
@@ -62,8 +62,8 @@ pub(super) fn scaled(data: &Data, at: usize, q: Quantity) -> Option<Summary> {
     let rule = zone_rule(&data.points, |point, name| {
         point.summaries.contains_key(name)
     });
-    let (name, factor) = quantity::measured(q, rule)?;
-    let s = data.points[at].summaries.get(name)?;
+    let MeasuredAs { names, factor, .. } = q.measured_as()?;
+    let s = data.points[at].summaries.get(names[rule])?;
     let scaled = |i: Interval| Interval {
         low: i.low * factor,
         high: i.high * factor,
@@ -243,7 +243,7 @@ impl<'a> Sheet<'a> {
         let panels = layout::cut(panels, &mut caption);
         let id = format!(
             "predicted-{}-{}",
-            super::slug(cvc_core::quantity::short(self.quantity)),
+            super::slug(self.quantity.short()),
             super::slug(self.app)
         );
         let y = format!("{}, {}", self.quantity.title(), self.quantity.unit());

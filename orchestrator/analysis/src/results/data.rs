@@ -395,7 +395,7 @@ fn quantities(
             (name, ReportedQuantity { unit, tier, better })
         })
         .collect();
-    quantities.sort_by_key(|(name, q)| super::quantity::order(name, q.tier));
+    quantities.sort_by_cached_key(|(name, q)| super::quantity::order(name, q.tier));
     Ok(quantities.into_iter().collect())
 }
 

@@ -332,7 +332,7 @@ impl Calibration {
         {
             let fields: Vec<&str> = line.split(',').collect();
             if let [quantity, mpi, a, c, own, other] = fields[..] {
-                let quantity = Quantity::ALL.into_iter().find(|q| q.name() == quantity)?;
+                let quantity = Quantity::named(quantity)?;
                 let mpi = LIBRARIES.into_iter().find(|m| word(*m) == mpi)?;
                 shapes.insert(
                     (quantity, mpi),
@@ -349,7 +349,7 @@ impl Calibration {
                 return None;
             };
             let key = Key {
-                quantity: Quantity::ALL.into_iter().find(|q| q.name() == quantity)?,
+                quantity: Quantity::named(quantity)?,
                 mpi: if mpi == ANY {
                     None
                 } else {

@@ -63,7 +63,6 @@ pub use forecast::{
 pub use images::{ImageObservations, UNNAMED_CLASS, from_images, holds_images, to_csv};
 pub use index::from_index;
 pub use index::zone_rule;
-pub(crate) use index::{TAKEN, ZONES};
 pub use labels::add_differing_origins;
 pub use merge::merge_repeated;
 pub use next::{NextRun, next_runs};
