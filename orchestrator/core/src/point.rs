@@ -391,6 +391,24 @@ macro_rules! define_point {
             pub user: IndexMap<String, UserValue>,
         }
 
+        /// A built-in factor.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum FactorId {
+            $($($(#[doc = $place_doc])+ $Place, $($(#[doc = $also_doc])+ $Also,)?)* $($(#[doc = $doc])+ $Name,)*)*
+        }
+
+        impl FactorId {
+            /// Returns its name in files and tables.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(
+                        $(Self::$Place => stringify!($place), $(Self::$Also => stringify!($also),)?)*
+                        $(Self::$Name => stringify!($name),)*
+                    )*
+                }
+            }
+        }
+
         impl Point {
             /// The names of the factors that every point has, in the order of tables.
             pub const FACTORS: &'static [&'static str] = &[

@@ -26,6 +26,7 @@ mod quantities;
 mod row;
 mod rows;
 mod soundness;
+mod words;
 
 pub use fill::SCHEMA;
 pub use flat::{FlatColumn, FlatTable, FlatType};
@@ -38,6 +39,7 @@ pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
 pub use quantities::statement as quantity_statement;
 pub use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};
 pub use soundness::{UnsoundRecords, describe_unsound, unsound_records};
+pub use words::{AttemptResult, RecordsState, RunOutcome};
 
 use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};

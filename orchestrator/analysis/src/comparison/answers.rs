@@ -11,6 +11,7 @@ use crate::{
     report::format::Style,
     results::{quantity, rows::PointRow},
 };
+use cvc_core::point::FactorId;
 use cvc_core::{
     record::names,
     units::{MIB, counted},
@@ -212,7 +213,7 @@ fn best(side: &Side) -> Vec<String> {
             continue;
         }
         groups
-            .entry((row.program(), row.factor("checkpointer") != "none"))
+            .entry((row.program(), row.level(FactorId::Checkpointer) != "none"))
             .or_default()
             .push(*point);
     }

@@ -105,11 +105,10 @@ pub fn unmeasured(index: &Index) -> Result<Vec<UnmeasuredPoint>, PredictError> {
 
 /// The points of which a run has ended, well or badly.
 fn touched(index: &Index) -> Result<HashSet<String>, PredictError> {
-    let waits = |state: &str| ["pending", "running"].contains(&state);
     Ok(index
         .runs()?
         .into_iter()
-        .filter(|run| !waits(&run.state))
+        .filter(|run| run.state.is_over())
         .map(|run| run.point.as_str().to_owned())
         .collect())
 }
