@@ -4,10 +4,11 @@ use crate::{
     error::ImportError,
     plain::{decimal_of, number, without_value},
     run::{ImportedRun, ImportedValue, ReadFile, ReadOptions, missing_words, point_of, unit_of},
-    table_description::TableDescription,
+    table_description::{QuantityDescription, TableDescription},
 };
 use camino::Utf8Path;
 use cvc_core::{
+    record::Unit,
     source::{Source, SourceError, Span, suggestion},
     units::counted,
 };
@@ -45,28 +46,8 @@ pub(crate) fn runs(
     for (column, texts) in &table.only {
         columns.place(column, texts.span())?;
     }
-    let mut quantities = Vec::new();
-    for quantity in &table.quantities {
-        let (unit, factor) = unit_of(quantity.unit.get_ref()).map_err(|hint| {
-            description.error(
-                Some(quantity.unit.span()),
-                format!("unknown unit `{}`", quantity.unit.get_ref()),
-                hint,
-            )
-        })?;
-        let places = quantity
-            .columns
-            .get_ref()
-            .iter()
-            .map(|column| columns.place(column, quantity.columns.span()))
-            .collect::<Result<Vec<usize>, SourceError>>()?;
-        let times = quantity
-            .times
-            .as_ref()
-            .map(|column| columns.place(column.get_ref(), column.span()))
-            .transpose()?;
-        quantities.push((quantity, unit, factor, times, places));
-    }
+    let quantities = table.quantities.iter().map(|of| columns.quantity(of));
+    let quantities = quantities.collect::<Result<Vec<TableQuantity<'_>>, SourceError>>()?;
     let declared = match &table.decimal {
         Some(word) => Some(Decimal::named(word.get_ref()).ok_or_else(|| {
             let message = format!("unknown sign before decimals `{}`", word.get_ref());
@@ -79,10 +60,8 @@ pub(crate) fn runs(
         None => options.decimal,
     };
     let places = || {
-        let of_quantity = quantities
-            .iter()
-            .flat_map(|(.., times, places)| places.iter().chain(times));
-        of_quantity.copied()
+        let of_quantity = quantities.iter();
+        of_quantity.flat_map(|of| of.places.iter().chain(&of.times).copied())
     };
     let numbers = csv
         .rows
@@ -93,11 +72,9 @@ pub(crate) fn runs(
     let (mut remarks, mut empty, mut not_wanted) = (Vec::new(), Vec::new(), 0);
     for (row, line) in csv.rows.iter().zip(&csv.lines) {
         // also of rows that are not wanted: they say how far the table can be trusted
-        for (quantity, _, _, _, places) in &quantities {
-            if let Some(column) = &quantity.printed_mean {
-                let mean = columns.place(column.get_ref(), column.span())?;
-                remarks.extend(wrong_mean(&csv, (row, *line), places, mean, decimal));
-            }
+        for of in &quantities {
+            let mean = of.mean.map(|mean| wrong_mean(&csv, (row, *line), &of.places, mean, decimal));
+            remarks.extend(mean.flatten());
         }
         let Some(first) = row.iter().find(|field| !field.text.is_empty()) else {
             continue;
@@ -106,49 +83,17 @@ pub(crate) fn runs(
             not_wanted += 1;
             continue;
         }
-        let mut levels = IndexMap::new();
-        for (factor, pattern) in shared.iter().chain(&table.factors) {
-            levels.insert(factor.clone(), columns.filled(pattern, table, row)?);
-        }
+        let levels = columns.filled_all(shared.iter().chain(&table.factors), table, row)?;
         let point = point_of(&levels).map_err(|(message, hint)| {
             csv.source
                 .error(Some(first.span.clone()), message, Some(hint))
         })?;
-        let mut facts = BTreeMap::new();
-        for (fact, pattern) in &table.facts {
-            facts.insert(fact.clone(), columns.filled(pattern, table, row)?);
-        }
+        let mut facts: BTreeMap<String, String> = columns.filled_all(&table.facts, table, row)?;
         facts.insert("imported.file".to_owned(), table.file.to_string());
-        let repeats = quantities
-            .iter()
-            .map(|(.., places)| places.len())
-            .max()
-            .unwrap_or(0);
+        let repeats = quantities.iter().map(|of| of.places.len()).max();
         let mut has_values = false;
-        for repeat in 0..repeats {
-            let mut values = Vec::new();
-            for (quantity, unit, factor, times, places) in &quantities {
-                let Some(field) = places.get(repeat).map(|place| &row[*place]) else {
-                    continue;
-                };
-                if field.text.trim().is_empty() {
-                    continue;
-                }
-                let times = match times {
-                    Some(place) => number(&csv, &row[*place], decimal, 1.0)?,
-                    None => 1.0,
-                };
-                let mut labels = BTreeMap::new();
-                for (label, pattern) in &quantity.labels {
-                    labels.insert(label.clone(), columns.filled(pattern, table, row)?);
-                }
-                values.push(ImportedValue {
-                    name: quantity.name.clone(),
-                    value: number(&csv, field, decimal, factor * times)?,
-                    unit: *unit,
-                    labels,
-                });
-            }
+        for repeat in 0..repeats.unwrap_or(0) {
+            let values = columns.values(&quantities, repeat, table, row, decimal)?;
             if values.is_empty() {
                 continue;
             }
@@ -232,6 +177,17 @@ fn is_wanted(table: &TableDescription, csv: &CsvTable, row: &[CsvField]) -> bool
     })
 }
 
+/// A quantity of a table, with the places of its columns.
+struct TableQuantity<'d> {
+    description: &'d QuantityDescription,
+    unit: Unit,
+    factor: f64,
+    /// A column for each repeat.
+    places: Vec<usize>,
+    times: Option<usize>,
+    mean: Option<usize>,
+}
+
 /// The columns of a table, as its description names them.
 struct Columns<'t> {
     description: &'t Source,
@@ -252,6 +208,79 @@ impl Columns<'_> {
                 suggestion(column, "its columns", names()),
             )
         })
+    }
+
+    /// A quantity with the places of its columns.
+    fn quantity<'d>(
+        &self,
+        description: &'d QuantityDescription,
+    ) -> Result<TableQuantity<'d>, SourceError> {
+        let unit = &description.unit;
+        let (unit, factor) = unit_of(unit.get_ref()).map_err(|hint| {
+            let message = format!("unknown unit `{}`", unit.get_ref());
+            self.description.error(Some(unit.span()), message, hint)
+        })?;
+        let single = |column: &Option<Spanned<String>>| {
+            let column = column.as_ref();
+            column
+                .map(|column| self.place(column.get_ref(), column.span()))
+                .transpose()
+        };
+        let (names, named_at) = (
+            description.columns.get_ref(),
+            description.columns.span(),
+        );
+        let places = names.iter().map(|name| self.place(name, named_at.clone()));
+        Ok(TableQuantity {
+            description,
+            unit,
+            factor,
+            places: places.collect::<Result<_, _>>()?,
+            times: single(&description.times)?,
+            mean: single(&description.printed_mean)?,
+        })
+    }
+
+    /// The values of a repeat in a row.
+    fn values(
+        &self,
+        quantities: &[TableQuantity<'_>],
+        repeat: usize,
+        table: &TableDescription,
+        row: &[CsvField],
+        decimal: Decimal,
+    ) -> Result<Vec<ImportedValue>, SourceError> {
+        let mut values = Vec::new();
+        for of in quantities {
+            let field = of.places.get(repeat).map(|place| &row[*place]);
+            let Some(field) = field.filter(|field| !field.text.trim().is_empty()) else {
+                continue;
+            };
+            let times = match of.times {
+                Some(place) => number(self.csv, &row[place], decimal, 1.0)?,
+                None => 1.0,
+            };
+            values.push(ImportedValue {
+                name: of.description.name.clone(),
+                value: number(self.csv, field, decimal, of.factor * times)?,
+                unit: of.unit,
+                labels: self.filled_all(&of.description.labels, table, row)?,
+            });
+        }
+        Ok(values)
+    }
+
+    /// Patterns with the texts of a row.
+    fn filled_all<'p, M: FromIterator<(String, String)>>(
+        &self,
+        patterns: impl IntoIterator<Item = (&'p String, &'p Spanned<String>)>,
+        table: &TableDescription,
+        row: &[CsvField],
+    ) -> Result<M, SourceError> {
+        let filled = patterns
+            .into_iter()
+            .map(|(name, pattern)| Ok((name.clone(), self.filled(pattern, table, row)?)));
+        filled.collect()
     }
 
     /// The columns that nothing in the description names.

@@ -345,6 +345,9 @@ pub fn load(folder: &Path) -> Result<Option<Definition>, SourceErrors> {
     }
 }
 
+/// Takes what is wrong, and a hint.
+type Fail<'f> = &'f mut dyn FnMut(String, &str);
+
 fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
     let mut errors = Vec::new();
     let mut fail = |message: String, hint: &str| {
@@ -359,6 +362,14 @@ fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
             "this version reads `schema = 1`",
         );
     }
+    check_reasons(definition, &mut fail);
+    check_series(&definition.series, &mut fail);
+    check_points(definition, &mut fail);
+    errors
+}
+
+/// Checks that every reason says what it explains.
+fn check_reasons(definition: &Definition, fail: Fail<'_>) {
     let columns = definition.tables.iter().flat_map(|t| {
         t.columns.iter().map(|c| {
             (
@@ -386,8 +397,11 @@ fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
             (true, Some(_)) | (false, None) => {}
         }
     }
-    for (i, series) in definition.series.iter().enumerate() {
-        if definition.series[..i].iter().any(|s| s.id == series.id) {
+}
+
+fn check_series(all: &[SeriesDefinition], fail: Fail<'_>) {
+    for (i, series) in all.iter().enumerate() {
+        if all[..i].iter().any(|s| s.id == series.id) {
             fail(
                 format!("two series have the id `{}`", series.id),
                 "give each its own",
@@ -405,6 +419,10 @@ fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
             );
         }
     }
+}
+
+/// Checks the names of factors, and the patterns of their levels and of images.
+fn check_points(definition: &Definition, fail: Fail<'_>) {
     let points: Vec<&IndexMap<String, RowValue>> = definition
         .tables
         .iter()
@@ -459,5 +477,4 @@ fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
             }
         }
     }
-    errors
 }

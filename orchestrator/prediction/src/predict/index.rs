@@ -59,7 +59,7 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
         };
         let baseline = !point.checkpointer.takes_checkpoints();
         let beside = factors_beside_setting(&point);
-        let setting = setting(point, mpi_facts.get(&id), origin)?;
+        let setting = setting(&point, mpi_facts.get(&id), origin)?;
         let measured = |quantity: Quantity| {
             let of = quantity.measured_as()?;
             // what a checkpoint costs is only there where one was taken; the program alone only where none was
@@ -151,26 +151,18 @@ pub(super) fn factors_beside_setting(point: &Point) -> Vec<(String, String)> {
 
 /// The setting of a point. `mpi_fact` is what its first run recorded of the MPI library.
 fn setting(
-    point: Point,
+    point: &Point,
     mpi_fact: Option<&String>,
     origin: &str,
 ) -> Result<RunSetting, PredictError> {
     let mpi = mpi_fact
         .and_then(|fact| mpi_kind_of_fact(fact))
         .or_else(|| mpi_kind_of_name(&point.mpi));
-    Ok(RunSetting {
-        mpi: mpi.ok_or_else(|| PredictError::Model {
-            message: format!("unknown kind of the MPI library `{}` in {origin}", point.mpi),
-            hint: "its runs have no fact `mpi`; give the library a name with mpich-ch3, mpich or openmpi in it: in an imported table, add a column `mpi`".into(),
-        })?,
-        app: point.app,
-        class: point.class,
-        mapping: point.mapping,
-        mpi_name: point.mpi,
-        compression: point.compression,
-        aggregators: point.aggregators,
-        cb_buffer: point.cb_buffer,
-    })
+    let mpi = mpi.ok_or_else(|| PredictError::Model {
+        message: format!("unknown kind of the MPI library `{}` in {origin}", point.mpi),
+        hint: "its runs have no fact `mpi`; give the library a name with mpich-ch3, mpich or openmpi in it: in an imported table, add a column `mpi`".into(),
+    })?;
+    Ok(RunSetting::of_point(point, mpi))
 }
 
 /// Name under which [`means`] hands on what the largest image has more than the median one, bytes.
