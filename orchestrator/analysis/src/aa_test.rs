@@ -2,7 +2,7 @@
 
 use crate::results::{data::Data, rows::PointRow};
 use cvc_core::point::FactorId;
-use cvc_core::record::names;
+use cvc_core::measured::is_disturbance;
 use cvc_index::Index;
 use cvc_index::error::AnalysisError;
 use cvc_model::stats::{
@@ -159,7 +159,7 @@ fn results(point: &PointRow) -> BTreeMap<&str, Repeats> {
                 .collect(),
         )
     };
-    let is_result = |quantity: &str| !names::DISTURBANCES.contains(&quantity);
+    let is_result = |quantity: &str| !is_disturbance(quantity);
     point
         .values
         .iter()

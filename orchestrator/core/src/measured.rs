@@ -158,7 +158,6 @@ macro_rules! quantities {
         /// Names of the records that cvc itself makes, and of what is computed from them; an application's figures of merit add their own.
         pub mod names {
             $($(#[doc = $meaning])+ pub const $NAME: &str = $name;)+
-            pub use super::DISTURBANCES;
         }
 
         /// Every quantity, in the order of tables.
@@ -395,18 +394,13 @@ quantities! {
         Some(&[Derived::new(RankMean, &["zone", "sub"], &[])]);
 }
 
-/// What else the nodes of a run did, from right before the program's start to right after its end, and again (`during`) for its restart: no
-/// result of the run, but a reason to look at it again. The kernel counts processor time in hundredths of a second, so there are no shares
-/// of it for runs below half a second.
-pub const DISTURBANCES: [&str; 7] = [
-    names::STEAL_SHARE,
-    names::OTHER_CPU_SHARE,
-    names::CPU_PRESSURE_SHARE,
-    names::IO_PRESSURE_SHARE,
-    names::MEMORY_PRESSURE_SHARE,
-    names::SWAPPED_BYTES,
-    names::RUNNABLE_BEFORE,
-];
+/// Whether a quantity is what else the nodes of a run did, from right before the program's start to right after its end, and again (`during`)
+/// for its restart: no result of the run, but a reason to look at it again. The kernel counts processor time in hundredths of a second, so
+/// there are no shares of it for runs below half a second.
+pub fn is_disturbance(quantity: &str) -> bool {
+    let is_largest = |row: &Measured| row.derived.is_some_and(|of| of.iter().any(|of| of.how == Max));
+    MEASURED.iter().any(|row| row.name == quantity && is_largest(row))
+}
 
 /// Returns how a quantity with a heading of its own is shown, with its place in the order of tables.
 pub fn shown(quantity: &str) -> Option<(usize, &'static Shown)> {
@@ -425,4 +419,31 @@ pub fn family(quantity: &str) -> Option<(&'static Measured, Option<&'static str>
         let labels = quantity.strip_prefix(row.name)?.strip_prefix('_')?;
         of.shown.is_empty().then_some((row, of.family, labels))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_of_records_and_of_quantities_are_unique() {
+        let names: BTreeSet<&str> = MEASURED.iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), MEASURED.len());
+        let shown: Vec<String> = MEASURED.iter().flat_map(Measured::shown).map(|(name, _)| name).collect();
+        let unique: BTreeSet<&String> = shown.iter().collect();
+        assert_eq!(unique.len(), shown.len());
+    }
+
+    #[test]
+    fn members_of_families_are_found_by_their_names() {
+        let heading = |name: &str| shown(name).map(|(_, of)| of.heading);
+        assert_eq!(heading("ckpt_bytes"), Some("checkpoint files"));
+        assert_eq!(heading("ckpt_bytes_aux"), Some("auxiliary files"));
+        assert_eq!(heading("image_bytes_per_rank"), Some("image of a rank"));
+        assert_eq!(heading("image_bytes"), None);
+        let (row, word, labels) = family("zone_bytes_DTAPP_owner").expect("a family");
+        assert_eq!((row.name, word, labels), ("zone_bytes", Some("zone"), "DTAPP_owner"));
+        assert!(family("ckpt_bytes_aux").is_none() && family("wall_s").is_none());
+    }
 }
