@@ -1,8 +1,8 @@
 //! The A/A test of a campaign: how often its comparisons call equal things different, its own repeats, and sites that are the same machine.
 
 use crate::results::{data::Data, rows::PointRow};
-use cvc_core::point::FactorId;
 use cvc_core::measured::is_disturbance;
+use cvc_core::point::FactorId;
 use cvc_index::Index;
 use cvc_index::error::AnalysisError;
 use cvc_model::stats::{

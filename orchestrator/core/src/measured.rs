@@ -398,8 +398,13 @@ quantities! {
 /// for its restart: no result of the run, but a reason to look at it again. The kernel counts processor time in hundredths of a second, so
 /// there are no shares of it for runs below half a second.
 pub fn is_disturbance(quantity: &str) -> bool {
-    let is_largest = |row: &Measured| row.derived.is_some_and(|of| of.iter().any(|of| of.how == Max));
-    MEASURED.iter().any(|row| row.name == quantity && is_largest(row))
+    let is_largest = |row: &Measured| {
+        row.derived
+            .is_some_and(|of| of.iter().any(|of| of.how == Max))
+    };
+    MEASURED
+        .iter()
+        .any(|row| row.name == quantity && is_largest(row))
 }
 
 /// Returns how a quantity with a heading of its own is shown, with its place in the order of tables.
@@ -430,7 +435,11 @@ mod tests {
     fn names_of_records_and_of_quantities_are_unique() {
         let names: BTreeSet<&str> = MEASURED.iter().map(|row| row.name).collect();
         assert_eq!(names.len(), MEASURED.len());
-        let shown: Vec<String> = MEASURED.iter().flat_map(Measured::shown).map(|(name, _)| name).collect();
+        let shown: Vec<String> = MEASURED
+            .iter()
+            .flat_map(Measured::shown)
+            .map(|(name, _)| name)
+            .collect();
         let unique: BTreeSet<&String> = shown.iter().collect();
         assert_eq!(unique.len(), shown.len());
     }
@@ -443,7 +452,10 @@ mod tests {
         assert_eq!(heading("image_bytes_per_rank"), Some("image of a rank"));
         assert_eq!(heading("image_bytes"), None);
         let (row, word, labels) = family("zone_bytes_DTAPP_owner").expect("a family");
-        assert_eq!((row.name, word, labels), ("zone_bytes", Some("zone"), "DTAPP_owner"));
+        assert_eq!(
+            (row.name, word, labels),
+            ("zone_bytes", Some("zone"), "DTAPP_owner")
+        );
         assert!(family("ckpt_bytes_aux").is_none() && family("wall_s").is_none());
     }
 }

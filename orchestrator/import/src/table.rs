@@ -73,7 +73,9 @@ pub(crate) fn runs(
     for (row, line) in csv.rows.iter().zip(&csv.lines) {
         // also of rows that are not wanted: they say how far the table can be trusted
         for of in &quantities {
-            let mean = of.mean.map(|mean| wrong_mean(&csv, (row, *line), &of.places, mean, decimal));
+            let mean = of
+                .mean
+                .map(|mean| wrong_mean(&csv, (row, *line), &of.places, mean, decimal));
             remarks.extend(mean.flatten());
         }
         let Some(first) = row.iter().find(|field| !field.text.is_empty()) else {
@@ -226,10 +228,7 @@ impl Columns<'_> {
                 .map(|column| self.place(column.get_ref(), column.span()))
                 .transpose()
         };
-        let (names, named_at) = (
-            description.columns.get_ref(),
-            description.columns.span(),
-        );
+        let (names, named_at) = (description.columns.get_ref(), description.columns.span());
         let places = names.iter().map(|name| self.place(name, named_at.clone()));
         Ok(TableQuantity {
             description,

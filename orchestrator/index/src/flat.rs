@@ -84,29 +84,62 @@ fn runs() -> Vec<FlatColumn> {
     vec![
         column("id", FlatType::Text, "the run"),
         column("point", FlatType::Text, "its point, in points.csv"),
-        column("kind", FlatType::Text, "`measured`, or `warmup`, which is in no summary"),
-        column("repeat", FlatType::Integer, "which of the runs of this kind at its point, from 1"),
-        column("state", FlatType::Text, "pending, running, succeeded, failed or quarantined"),
+        column(
+            "kind",
+            FlatType::Text,
+            "`measured`, or `warmup`, which is in no summary",
+        ),
+        column(
+            "repeat",
+            FlatType::Integer,
+            "which of the runs of this kind at its point, from 1",
+        ),
+        column(
+            "state",
+            FlatType::Text,
+            "pending, running, succeeded, failed or quarantined",
+        ),
         column("started", FlatType::Time, "when its last attempt began").optional(),
         column("ended", FlatType::Time, "when its last attempt ended").optional(),
-        column("cause", FlatType::Text, "why it failed, as one of the causes of docs/run.md").optional(),
-        column("records", FlatType::Text, "ok, missing, damaged, changed (the digest in the journal is another one), or none if it did not succeed"),
+        column(
+            "cause",
+            FlatType::Text,
+            "why it failed, as one of the causes of docs/run.md",
+        )
+        .optional(),
+        column(
+            "records",
+            FlatType::Text,
+            "ok, missing, damaged, changed (the digest in the journal is another one), or none if it did not succeed",
+        ),
     ]
 }
 
 fn values() -> Vec<FlatColumn> {
     vec![
         column("run", FlatType::Text, "the run, in runs.csv"),
-        column("quantity", FlatType::Text, "what was measured, as docs/data.md lists it"),
+        column(
+            "quantity",
+            FlatType::Text,
+            "what was measured, as docs/data.md lists it",
+        ),
         column("unit", FlatType::Text, "unit of the value"),
-        column("value", FlatType::Number, "the value, in full precision: the mean over the checkpoints of the run"),
+        column(
+            "value",
+            FlatType::Number,
+            "the value, in full precision: the mean over the checkpoints of the run",
+        ),
     ]
 }
 
 fn facts() -> Vec<FlatColumn> {
     vec![
         column("run", FlatType::Text, "the run, in runs.csv"),
-        column("key", FlatType::Text, "name of the fact; nested names are joined by dots"),
+        column(
+            "key",
+            FlatType::Text,
+            "name of the fact; nested names are joined by dots",
+        ),
         column("value", FlatType::Text, "what it is"),
     ]
 }
@@ -119,12 +152,39 @@ fn leases() -> Vec<FlatColumn> {
         column("instance_type", FlatType::Text, "kind of the instances"),
         column("spot", FlatType::Boolean, "whether they are spot instances"),
         column("instances", FlatType::Integer, "how many were ordered"),
-        column("intended", FlatType::Time, "when the order was written down"),
-        column("ended", FlatType::Time, "when the last one was gone; empty: not known to be over").optional(),
-        column("instance_s", FlatType::Number, "how long they were there, all together").in_unit("s"),
-        column("usd_per_hour", FlatType::Number, "price of one, disks and address included; empty: not known").in_unit("USD/h").optional(),
-        column("usd", FlatType::Number, "what they cost; empty: not known").in_unit("USD").optional(),
-        column("price", FlatType::Text, "where the price is from, with its date").optional(),
+        column(
+            "intended",
+            FlatType::Time,
+            "when the order was written down",
+        ),
+        column(
+            "ended",
+            FlatType::Time,
+            "when the last one was gone; empty: not known to be over",
+        )
+        .optional(),
+        column(
+            "instance_s",
+            FlatType::Number,
+            "how long they were there, all together",
+        )
+        .in_unit("s"),
+        column(
+            "usd_per_hour",
+            FlatType::Number,
+            "price of one, disks and address included; empty: not known",
+        )
+        .in_unit("USD/h")
+        .optional(),
+        column("usd", FlatType::Number, "what they cost; empty: not known")
+            .in_unit("USD")
+            .optional(),
+        column(
+            "price",
+            FlatType::Text,
+            "where the price is from, with its date",
+        )
+        .optional(),
     ]
 }
 
@@ -134,15 +194,16 @@ impl Index {
     /// # Errors
     /// When the index cannot be read.
     pub fn flat_tables(&self) -> Result<Vec<FlatTable>, AnalysisError> {
-        let simple = |name, description, key, refers, columns: Vec<FlatColumn>, sql: &str| FlatTable {
-            name,
-            description,
-            columns,
-            key,
-            refers,
-            sql: sql.to_owned(),
-            names: Vec::new(),
-        };
+        let simple =
+            |name, description, key, refers, columns: Vec<FlatColumn>, sql: &str| FlatTable {
+                name,
+                description,
+                columns,
+                key,
+                refers,
+                sql: sql.to_owned(),
+                names: Vec::new(),
+            };
         Ok(vec![
             self.flat_points()?,
             simple(

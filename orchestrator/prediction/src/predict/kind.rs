@@ -52,7 +52,8 @@ impl Predictor<'_> {
             quantity,
             Quantity::Coordination | Quantity::Storage | Quantity::Latency
         );
-        let is_of_every_program = is_time || matches!(quantity, Quantity::Launchers | Quantity::Aux);
+        let is_of_every_program =
+            is_time || matches!(quantity, Quantity::Launchers | Quantity::Aux);
         let differs_by_class = is_sum || quantity == Quantity::Dtapp;
         let (from, runs) = if is_of_every_program && !of_own_runs {
             (From::Own, usable)
@@ -175,13 +176,13 @@ impl Predictor<'_> {
     }
 
     /// Whether images of the program hold its data beside shared memory, as those of a program that allocates its arrays do.
-    fn holds_data(&self, question: &Question) -> bool {
+    pub(crate) fn holds_data(&self, question: &Question) -> bool {
         self.programs_with_data(question)
             .contains(&question.setting.app)
     }
 
     /// The programs of which this is so.
-    fn programs_with_data(&self, question: &Question) -> BTreeSet<String> {
+    pub(crate) fn programs_with_data(&self, question: &Question) -> BTreeSet<String> {
         let library = self.library(question);
         let mut of_class: BTreeMap<(&str, &str), Vec<(Setting, f64)>> = BTreeMap::new();
         for o in self

@@ -99,10 +99,17 @@ impl<'s> Predictor<'s> {
     ///
     /// What is the same of all classes and programs is grouped by `alike`: samples alike are left out together, or each would be
     /// predicted by its twin of another class, and every curve through both would look perfect.
-    fn samples(&self, quantity: Quantity, pool: Pool<'_>, alike: Alike) -> (Training<'s>, Vec<String>) {
+    fn samples(
+        &self,
+        quantity: Quantity,
+        pool: Pool<'_>,
+        alike: Alike,
+    ) -> (Training<'s>, Vec<String>) {
         let value = |o: &Observation| o.fitted(quantity).filter(|_| pool(o));
         let items = self.training.items().iter();
-        let labels = items.filter(|o| value(o).is_some()).map(|o| o.label.clone());
+        let labels = items
+            .filter(|o| value(o).is_some())
+            .map(|o| o.label.clone());
         let sample = |o: &Observation| {
             let sample = value(o).map(|value| Sample {
                 id: alike(o),

@@ -218,7 +218,9 @@ impl Question {
     /// A word after the library.
     fn option(&mut self, word: &str) -> Result<(), Explained> {
         match word.split_once('=') {
-            None if word != "none" && let Ok(compression) = word.parse::<Compression>() => {
+            None if word != "none"
+                && let Ok(compression) = word.parse::<Compression>() =>
+            {
                 if let Some(other) = self.setting.compression.program() {
                     return Err(Explained::new(
                         format!("`{word}` after `{other}`: images go through one of them"),

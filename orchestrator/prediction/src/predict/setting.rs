@@ -122,7 +122,7 @@ pub fn mpi_kind_of_name(name: &str) -> Option<MpiKind> {
 #[cfg(test)]
 mod tests {
     use super::{RunSetting, mpi_kind_of_fact, mpi_kind_of_name};
-    use cvc_core::point::{Compression, Point};
+    use cvc_core::point::Compression;
     use cvc_model::MpiKind;
 
     #[test]

@@ -83,24 +83,24 @@ impl Predictor<'_> {
                 question.setting.app
             )));
         }
-            let load = question.setting.mapping.node_loads().max().unwrap_or(1);
-            let output = Output {
-                aggregators: question.setting.aggregators,
-                buffer_mib: question.setting.cb_buffer.map(|b| b.0 as f64 / MIB),
-                ..Output::default()
-            };
-            let at = Setting {
-                output,
-                ..question.setting.on_node(load)
-            };
-            let alike = |o: &Observation| o.setting.label();
-            Some(self.ask(
-                Quantity::Surplus,
-                surplus::models(),
-                &comparable,
-                alike,
-                &at,
-            ))
+        let load = question.setting.mapping.node_loads().max().unwrap_or(1);
+        let output = Output {
+            aggregators: question.setting.aggregators,
+            buffer_mib: question.setting.cb_buffer.map(|b| b.0 as f64 / MIB),
+            ..Output::default()
+        };
+        let at = Setting {
+            output,
+            ..question.setting.on_node(load)
+        };
+        let alike = |o: &Observation| o.setting.label();
+        Some(self.ask(
+            Quantity::Surplus,
+            surplus::models(),
+            &comparable,
+            alike,
+            &at,
+        ))
     }
 
     /// The images of the launcher's processes.
@@ -118,7 +118,11 @@ impl Predictor<'_> {
                     if self.training.items().is_empty()
                         && question.setting.mpi == MpiKind::Nemesis =>
                 {
-                    Answered::of(Prediction::new(LAUNCHERS_AND_AUX, Estimate::bare(mib), "no run was observed"))
+                    Answered::of(Prediction::new(
+                        LAUNCHERS_AND_AUX,
+                        Estimate::bare(mib),
+                        "no run was observed",
+                    ))
                 }
                 _ => Answered::none(format!(
                     "no run with {} shows its launchers",
@@ -143,8 +147,14 @@ impl Predictor<'_> {
                 .into()
         };
         let by_mapping = |o: &Observation| o.setting.mapping.to_string();
-        let mut answered =
-            self.ask_programs(Quantity::Launchers, question, &seen, models, by_mapping, &at);
+        let mut answered = self.ask_programs(
+            Quantity::Launchers,
+            question,
+            &seen,
+            models,
+            by_mapping,
+            &at,
+        );
         answered = self.calibrated(Quantity::Launchers, question, at.per_node, answered);
         if let (Forecast::Predicted(prediction), false, true) =
             (&mut answered.forecast, several, nodes > 1)
@@ -254,8 +264,7 @@ impl Predictor<'_> {
         let pool = |o: &Observation| if comparable { regime(o) } else { seen(o) };
         let by_load = |o: &Observation| format!("{:?} processes on a node", o.load());
         let at = question.setting.on_node(load);
-        let mut answered =
-            self.ask_programs(Quantity::Aux, question, &pool, models, by_load, &at);
+        let mut answered = self.ask_programs(Quantity::Aux, question, &pool, models, by_load, &at);
         let of_own_runs = answered.of_own_runs;
         let one = match &mut answered.forecast {
             Forecast::NoPrediction(reason) => {

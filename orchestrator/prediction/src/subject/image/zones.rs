@@ -214,9 +214,7 @@ impl Predictor<'_> {
         };
         let own = |o: &Observation| library(o) && o.setting.app == *app;
         let any = |o: &Observation| {
-            library(o)
-                && o.fitted(zone).is_some()
-                && (own(o) || !foreign.contains(&o.setting.app))
+            library(o) && o.fitted(zone).is_some() && (own(o) || !foreign.contains(&o.setting.app))
         };
         let own_class = |o: &Observation| own(o) && o.setting.class == *class && regime(o);
         let of_class = |o: &Observation| any(o) && own_class(o);

@@ -288,4 +288,3 @@ pub(super) fn at(
         ..question.setting.on_node(load)
     }
 }
-

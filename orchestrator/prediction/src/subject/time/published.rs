@@ -6,7 +6,7 @@ use crate::predict::{
     question::Question,
 };
 use cvc_core::{quantity::Quantity, units::MIB};
-use cvc_model::{Answer, Estimate, Model, ModelInfo, latency, zone_time};
+use cvc_model::{Answer, Estimate, ModelInfo, latency, zone_time};
 
 /// The published time, where no time was observed at all. The published lines of the zones stand beside it.
 pub(super) fn published(

@@ -57,11 +57,7 @@ pub(crate) fn schedules(
 }
 
 /// Checkpoints that take a part of the program's time.
-fn within_budget(
-    app_s: f64,
-    ckpt: Checkpoint,
-    overhead: f64,
-) -> Result<[Scheduled; 2], FitError> {
+fn within_budget(app_s: f64, ckpt: Checkpoint, overhead: f64) -> Result<[Scheduled; 2], FitError> {
     let rules = |ckpt_s: f64| -> Result<_, FitError> {
         let (published, whole) = (
             schedule::published(app_s, ckpt_s, overhead)?,

@@ -122,7 +122,9 @@ impl Subject for Totals {
 
     fn forecast(&self, predictor: &Predictor<'_>, question: &Question, to: &mut Forecasts) {
         let observations = predictor.training.items();
-        let any = TOTALS.iter().any(|of| observations.iter().any(|o| o.value(*of).is_some()));
+        let any = TOTALS
+            .iter()
+            .any(|of| observations.iter().any(|o| o.value(*of).is_some()));
         if any {
             predictor.totals(question, to);
         } else {
@@ -134,7 +136,9 @@ impl Subject for Totals {
 /// Adds the lines of a question where no observation has a checkpoint.
 fn without_checkpoint(observations: usize, to: &mut Forecasts) {
     let reason = match observations {
-        1 => "the observation has no checkpoint, so there is nothing to predict one from".to_owned(),
+        1 => {
+            "the observation has no checkpoint, so there is nothing to predict one from".to_owned()
+        }
         n => format!(
             "none of the {n} observations has a checkpoint, so there is nothing to predict one from"
         ),
