@@ -20,7 +20,21 @@ use toml::Spanned;
 /// What the names of tables that a description names end in.
 const ENDS: [&str; 4] = ["csv", "tsv", "txt", "dat"];
 
-/// The runs of a table: for each row as many as its quantities have columns. The first column of each quantity belongs to the first of them.
+/// A quantity of the description, with the places of its columns.
+struct Described<'t> {
+    quantity: &'t QuantityDescription,
+    unit: Unit,
+    factor: f64,
+    /// The column of the factor that each row has.
+    times: Option<usize>,
+    /// The column of each repeat.
+    repeats: Vec<usize>,
+}
+
+/// Returns the runs of a table: for each row as many as its quantities have columns. The first column of each quantity belongs to the first.
+///
+/// # Errors
+/// A table that cannot be read, and whatever of the description does not fit it.
 pub(crate) fn runs(
     description: &Source,
     shared: &IndexMap<String, Spanned<String>>,
@@ -46,97 +60,179 @@ pub(crate) fn runs(
     for (column, texts) in &table.only {
         columns.place(column, texts.span())?;
     }
-    let quantities = table.quantities.iter().map(|of| columns.quantity(of));
-    let quantities = quantities.collect::<Result<Vec<TableQuantity<'_>>, SourceError>>()?;
+    let quantities = table
+        .quantities
+        .iter()
+        .map(|quantity| columns.described(quantity))
+        .collect::<Result<Vec<_>, SourceError>>()?;
+    let decimal = decimal_sign(&columns, table, &quantities, options)?;
+    let rows = Rows {
+        columns: &columns,
+        shared,
+        table,
+        quantities,
+        decimal,
+    };
+    rows.read()
+}
+
+/// Returns the sign before decimals: the described one, that of the options, or what the numbers show.
+fn decimal_sign(
+    columns: &Columns<'_>,
+    table: &TableDescription,
+    quantities: &[Described<'_>],
+    options: &ReadOptions,
+) -> Result<Decimal, ImportError> {
     let declared = match &table.decimal {
         Some(word) => Some(Decimal::named(word.get_ref()).ok_or_else(|| {
             let message = format!("unknown sign before decimals `{}`", word.get_ref());
-            description.error(
-                Some(word.span()),
-                message,
-                "write point or comma".to_owned(),
-            )
+            let hint = "write point or comma".to_owned();
+            columns.description.error(Some(word.span()), message, hint)
         })?),
         None => options.decimal,
     };
     let places = || {
-        let of_quantity = quantities.iter();
-        of_quantity.flat_map(|of| of.places.iter().chain(&of.times).copied())
+        let of_quantity = quantities
+            .iter()
+            .flat_map(|q| q.repeats.iter().chain(&q.times));
+        of_quantity.copied()
     };
-    let numbers = csv
-        .rows
-        .iter()
-        .flat_map(|row| places().map(|place| &row[place]));
-    let decimal = decimal_of(&csv, declared, numbers)?;
-    let mut runs: Vec<ImportedRun> = Vec::new();
-    let (mut remarks, mut empty, mut not_wanted) = (Vec::new(), Vec::new(), 0);
-    for (row, line) in csv.rows.iter().zip(&csv.lines) {
-        // also of rows that are not wanted: they say how far the table can be trusted
-        for of in &quantities {
-            let mean = of
-                .mean
-                .map(|mean| wrong_mean(&csv, (row, *line), &of.places, mean, decimal));
-            remarks.extend(mean.flatten());
-        }
-        let Some(first) = row.iter().find(|field| !field.text.is_empty()) else {
-            continue;
-        };
-        if !is_wanted(table, &csv, row) {
-            not_wanted += 1;
-            continue;
-        }
-        let levels = columns.filled_all(shared.iter().chain(&table.factors), table, row)?;
-        let point = point_of(&levels).map_err(|(message, hint)| {
-            csv.source
-                .error(Some(first.span.clone()), message, Some(hint))
-        })?;
-        let mut facts: BTreeMap<String, String> = columns.filled_all(&table.facts, table, row)?;
-        facts.insert("imported.file".to_owned(), table.file.to_string());
-        let repeats = quantities.iter().map(|of| of.places.len()).max();
-        let mut has_values = false;
-        for repeat in 0..repeats.unwrap_or(0) {
-            let values = columns.values(&quantities, repeat, table, row, decimal)?;
-            if values.is_empty() {
+    let rows = columns.csv.rows.iter();
+    let numbers = rows.flat_map(|row| places().map(|place| &row[place]));
+    Ok(decimal_of(columns.csv, declared, numbers)?)
+}
+
+/// The rows of a table, as they are read.
+struct Rows<'t> {
+    columns: &'t Columns<'t>,
+    shared: &'t IndexMap<String, Spanned<String>>,
+    table: &'t TableDescription,
+    quantities: Vec<Described<'t>>,
+    decimal: Decimal,
+}
+
+impl Rows<'_> {
+    fn read(&self) -> Result<ReadFile, ImportError> {
+        let (columns, table, csv) = (self.columns, self.table, self.columns.csv);
+        let mut runs: Vec<ImportedRun> = Vec::new();
+        let (mut remarks, mut empty, mut not_wanted) = (Vec::new(), Vec::new(), 0);
+        for (row, line) in csv.rows.iter().zip(&csv.lines) {
+            // also of rows that are not wanted: they say how far the table can be trusted
+            for described in &self.quantities {
+                if let Some(column) = &described.quantity.printed_mean {
+                    let mean = columns.place(column.get_ref(), column.span())?;
+                    let places = &described.repeats;
+                    remarks.extend(wrong_mean(csv, (row, *line), places, mean, self.decimal));
+                }
+            }
+            if row.iter().all(|field| field.text.is_empty()) {
                 continue;
             }
-            has_values = true;
-            match runs
-                .iter_mut()
-                .find(|run| table.merge_rows && run.point == point)
-            {
-                Some(run) => run.values.extend(values),
-                None => runs.push(ImportedRun {
+            if !is_wanted(table, csv, row) {
+                not_wanted += 1;
+                continue;
+            }
+            let of_row = self.runs_of(row)?;
+            if of_row.is_empty() {
+                empty.push(*line);
+            }
+            for run in of_row {
+                match runs
+                    .iter_mut()
+                    .find(|earlier| table.merge_rows && earlier.point == run.point)
+                {
+                    Some(earlier) => earlier.values.extend(run.values),
+                    None => runs.push(run),
+                }
+            }
+        }
+        let file = &table.file;
+        if not_wanted > 0 {
+            let rows = counted(not_wanted, "row");
+            remarks.push(format!("{file}: {rows} not chosen by `where`"));
+        }
+        let unused = columns.unused(table, self.shared);
+        if !unused.is_empty() {
+            remarks.push(format!(
+                "{file}: columns that the description does not use: {}",
+                unused.join(", ")
+            ));
+        }
+        Ok(ReadFile {
+            name: None,
+            runs,
+            remarks,
+            left_out: without_value(&empty)
+                .map(|rows| format!("{file}: {rows}"))
+                .into_iter()
+                .collect(),
+        })
+    }
+
+    /// Returns the runs of a row that have a value.
+    fn runs_of(&self, row: &[CsvField]) -> Result<Vec<ImportedRun>, ImportError> {
+        let (columns, table) = (self.columns, self.table);
+        let filled = |(name, pattern): (&String, &Spanned<String>)| {
+            Ok((name.clone(), columns.filled(pattern, table, row)?))
+        };
+        let factors = self.shared.iter().chain(&table.factors).map(filled);
+        let levels = factors.collect::<Result<IndexMap<_, _>, SourceError>>()?;
+        let point = point_of(&levels).map_err(|(message, hint)| {
+            let first = row.iter().find(|field| !field.text.is_empty());
+            let span = first.map(|field| field.span.clone());
+            columns.csv.source.error(span, message, Some(hint))
+        })?;
+        let facts = table.facts.iter().map(filled);
+        let mut facts = facts.collect::<Result<BTreeMap<_, _>, SourceError>>()?;
+        facts.insert("imported.file".to_owned(), table.file.to_string());
+        let repeats = self.quantities.iter().map(|q| q.repeats.len()).max();
+        let mut runs = Vec::new();
+        for repeat in 0..repeats.unwrap_or(0) {
+            let mut values = Vec::new();
+            for described in &self.quantities {
+                values.extend(self.value(described, row, repeat)?);
+            }
+            if !values.is_empty() {
+                runs.push(ImportedRun {
                     point: point.clone(),
                     values,
                     facts: facts.clone(),
-                }),
+                });
             }
         }
-        if !has_values {
-            empty.push(*line);
+        Ok(runs)
+    }
+
+    /// Returns the value of a quantity at a repeat; `None` where the row has none.
+    fn value(
+        &self,
+        described: &Described<'_>,
+        row: &[CsvField],
+        repeat: usize,
+    ) -> Result<Option<ImportedValue>, ImportError> {
+        let (csv, decimal) = (self.columns.csv, self.decimal);
+        let field = described.repeats.get(repeat).map(|place| &row[*place]);
+        let Some(field) = field.filter(|field| !field.text.trim().is_empty()) else {
+            return Ok(None);
+        };
+        let times = match described.times {
+            Some(place) => number(csv, &row[place], decimal, 1.0)?,
+            None => 1.0,
+        };
+        let mut labels = BTreeMap::new();
+        for (label, pattern) in &described.quantity.labels {
+            labels.insert(
+                label.clone(),
+                self.columns.filled(pattern, self.table, row)?,
+            );
         }
+        Ok(Some(ImportedValue {
+            name: described.quantity.name.clone(),
+            value: number(csv, field, decimal, described.factor * times)?,
+            unit: described.unit,
+            labels,
+        }))
     }
-    let file = &table.file;
-    if not_wanted > 0 {
-        let rows = counted(not_wanted, "row");
-        remarks.push(format!("{file}: {rows} not chosen by `where`"));
-    }
-    let unused = columns.unused(table, shared);
-    if !unused.is_empty() {
-        remarks.push(format!(
-            "{file}: columns that the description does not use: {}",
-            unused.join(", ")
-        ));
-    }
-    Ok(ReadFile {
-        name: None,
-        runs,
-        remarks,
-        left_out: without_value(&empty)
-            .map(|rows| format!("{file}: {rows}"))
-            .into_iter()
-            .collect(),
-    })
 }
 
 /// What is wrong with a printed mean; `None` if it is that of its values, as far as its digits and theirs tell.
@@ -179,24 +275,33 @@ fn is_wanted(table: &TableDescription, csv: &CsvTable, row: &[CsvField]) -> bool
     })
 }
 
-/// A quantity of a table, with the places of its columns.
-struct TableQuantity<'d> {
-    description: &'d QuantityDescription,
-    unit: Unit,
-    factor: f64,
-    /// A column for each repeat.
-    places: Vec<usize>,
-    times: Option<usize>,
-    mean: Option<usize>,
-}
-
 /// The columns of a table, as its description names them.
 struct Columns<'t> {
     description: &'t Source,
     csv: &'t CsvTable,
 }
 
-impl Columns<'_> {
+impl<'t> Columns<'t> {
+    /// Returns a quantity with the places of its columns.
+    fn described(&self, quantity: &'t QuantityDescription) -> Result<Described<'t>, SourceError> {
+        let word = &quantity.unit;
+        let (unit, factor) = unit_of(word.get_ref()).map_err(|hint| {
+            let message = format!("unknown unit `{}`", word.get_ref());
+            self.description.error(Some(word.span()), message, hint)
+        })?;
+        let named = quantity.columns.get_ref().iter();
+        let repeats = named.map(|column| self.place(column, quantity.columns.span()));
+        let times = quantity.times.as_ref();
+        let times = times.map(|column| self.place(column.get_ref(), column.span()));
+        Ok(Described {
+            quantity,
+            unit,
+            factor,
+            times: times.transpose()?,
+            repeats: repeats.collect::<Result<_, _>>()?,
+        })
+    }
+
     /// The place of a column.
     fn place(&self, column: &str, named_at: Span) -> Result<usize, SourceError> {
         let names = || self.csv.head.iter().map(|head| head.text.as_str());
@@ -210,76 +315,6 @@ impl Columns<'_> {
                 suggestion(column, "its columns", names()),
             )
         })
-    }
-
-    /// A quantity with the places of its columns.
-    fn quantity<'d>(
-        &self,
-        description: &'d QuantityDescription,
-    ) -> Result<TableQuantity<'d>, SourceError> {
-        let unit = &description.unit;
-        let (unit, factor) = unit_of(unit.get_ref()).map_err(|hint| {
-            let message = format!("unknown unit `{}`", unit.get_ref());
-            self.description.error(Some(unit.span()), message, hint)
-        })?;
-        let single = |column: &Option<Spanned<String>>| {
-            let column = column.as_ref();
-            column
-                .map(|column| self.place(column.get_ref(), column.span()))
-                .transpose()
-        };
-        let (names, named_at) = (description.columns.get_ref(), description.columns.span());
-        let places = names.iter().map(|name| self.place(name, named_at.clone()));
-        Ok(TableQuantity {
-            description,
-            unit,
-            factor,
-            places: places.collect::<Result<_, _>>()?,
-            times: single(&description.times)?,
-            mean: single(&description.printed_mean)?,
-        })
-    }
-
-    /// The values of a repeat in a row.
-    fn values(
-        &self,
-        quantities: &[TableQuantity<'_>],
-        repeat: usize,
-        table: &TableDescription,
-        row: &[CsvField],
-        decimal: Decimal,
-    ) -> Result<Vec<ImportedValue>, SourceError> {
-        let mut values = Vec::new();
-        for of in quantities {
-            let field = of.places.get(repeat).map(|place| &row[*place]);
-            let Some(field) = field.filter(|field| !field.text.trim().is_empty()) else {
-                continue;
-            };
-            let times = match of.times {
-                Some(place) => number(self.csv, &row[place], decimal, 1.0)?,
-                None => 1.0,
-            };
-            values.push(ImportedValue {
-                name: of.description.name.clone(),
-                value: number(self.csv, field, decimal, of.factor * times)?,
-                unit: of.unit,
-                labels: self.filled_all(&of.description.labels, table, row)?,
-            });
-        }
-        Ok(values)
-    }
-
-    /// Patterns with the texts of a row.
-    fn filled_all<'p, M: FromIterator<(String, String)>>(
-        &self,
-        patterns: impl IntoIterator<Item = (&'p String, &'p Spanned<String>)>,
-        table: &TableDescription,
-        row: &[CsvField],
-    ) -> Result<M, SourceError> {
-        let filled = patterns
-            .into_iter()
-            .map(|(name, pattern)| Ok((name.clone(), self.filled(pattern, table, row)?)));
-        filled.collect()
     }
 
     /// The columns that nothing in the description names.

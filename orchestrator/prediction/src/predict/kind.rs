@@ -21,7 +21,7 @@ const FEW_PAGES_MIB: f64 = 5.0 * 4096.0 / MIB;
 impl Predictor<'_> {
     /// What kind of prediction one of a quantity is, on a node with `load` processes, and how far it reaches beyond the runs; `None` if no run
     /// tells of the quantity.
-    pub(crate) fn kind_of(
+    pub fn kind_of(
         &self,
         quantity: Quantity,
         question: &Question,

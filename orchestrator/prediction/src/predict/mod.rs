@@ -43,7 +43,9 @@ pub(crate) mod question;
 pub(crate) mod setting;
 mod unmeasured;
 
-pub use calibration::{Basis, Calibrated, Calibration, DataPlace, Kind, TrialError};
+pub use calibration::{
+    Basis, Calibrated, Calibration, DataPlace, Kind, TrialError, WITH_KNOWN_COVERAGE, error_offset,
+};
 pub use csv::{from_csv, parse};
 pub use environment::{Environment, KernelEra, ZoneRules};
 pub use error::PredictError;

@@ -42,33 +42,18 @@ pub fn of(
     site: &Site,
     pins: &BTreeMap<String, String>,
 ) -> Wanted {
-    let points: Vec<&Point> = plan
-        .points
-        .iter()
-        .map(|p| &p.point)
-        .filter(|p| p.site == name)
-        .collect();
+    let all = plan.points.iter().map(|p| &p.point);
+    let points: Vec<&Point> = all.filter(|p| p.site == name).collect();
     let used: BTreeSet<&str> = points.iter().map(|p| p.mpi.as_str()).collect();
     let install = &site.install;
-    let spec_of = |key: &str, usual: &str| {
-        install
-            .specs
-            .get(key)
-            .cloned()
-            .unwrap_or_else(|| usual.to_owned())
+    let spec_of = |key: &str, usual: &str| match install.specs.get(key) {
+        Some(spec) => spec.clone(),
+        None => usual.to_owned(),
     };
     let mut builds = Vec::new();
     let mut libraries = Vec::new();
     for (library, entry) in site.mpi.iter().filter(|(n, _)| used.contains(n.as_str())) {
-        let (source, value) = match &entry.source {
-            MpiSource::Path => ("path", String::new()),
-            MpiSource::Prefix(value) => ("prefix", on_site(spec, site, value)),
-            MpiSource::Module(value) => ("module", literal(value)),
-            MpiSource::Mpiexec(value) if value.contains('/') => {
-                ("mpiexec", on_site(spec, site, value))
-            }
-            MpiSource::Mpiexec(value) => ("mpiexec", literal(value)),
-        };
+        let (source, value) = mpi_source(spec, site, &entry.source);
         let build = if entry.source == MpiSource::Path {
             spec_of(library, mpi::launcher(entry.family).name())
         } else {
@@ -144,6 +129,17 @@ pub fn of(
     Wanted {
         vars,
         spack: environment,
+    }
+}
+
+/// Where an MPI library comes from: its kind in the role's variables, and the path or name.
+fn mpi_source(spec: &Spec, site: &Site, source: &MpiSource) -> (&'static str, String) {
+    match source {
+        MpiSource::Path => ("path", String::new()),
+        MpiSource::Prefix(value) => ("prefix", on_site(spec, site, value)),
+        MpiSource::Module(value) => ("module", literal(value)),
+        MpiSource::Mpiexec(value) if value.contains('/') => ("mpiexec", on_site(spec, site, value)),
+        MpiSource::Mpiexec(value) => ("mpiexec", literal(value)),
     }
 }
 

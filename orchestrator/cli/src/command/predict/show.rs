@@ -7,8 +7,8 @@ use crate::{
 };
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
-use cvc_prediction::calibration::is_on_page;
 use cvc_prediction::holdout::HeldOutForecast;
+use cvc_prediction::predict::WITH_KNOWN_COVERAGE;
 use cvc_prediction::predict::{
     CandidateAnswer, ExpectedRun, Forecast, ForecastLine, Forecasts, NextRun, Prediction,
     ScheduleBudget,
@@ -203,7 +203,9 @@ fn show_forecast(
     let is_calibrated = |line: &ForecastLine| match line.forecast.prediction() {
         Some(p) => {
             p.estimate.interval.is_none()
-                || is_on_page(line.quantity) && !is_published(p) && !p.is_of_totals()
+                || WITH_KNOWN_COVERAGE.contains(&line.quantity)
+                    && !is_published(p)
+                    && !p.is_of_totals()
         }
         None => true,
     };

@@ -1,27 +1,30 @@
-//! `cvc calibrate CAMPAIGN`: the A/A test.
+//! `cvc aa-test CAMPAIGN`
 
 use crate::command::records::warn_of_index;
 use crate::{
+    args::AaTestArgs,
     exit_status::ExitStatus,
     failure::Failure,
     output,
     text::{paragraph, table},
 };
 use cvc_analysis::aa_test::{AaTest, FalsePositives, aa_test};
-use cvc_core::store::CampaignDir;
 use cvc_index::Index;
+use cvc_session::campaigns::campaign_dir;
 use std::io::Write;
 
 /// Comparisons that are listed at most; JSON has all of them.
 const LISTED: usize = 20;
 
-pub(super) fn test(dir: &CampaignDir, as_json: bool) -> Result<ExitStatus, Failure> {
+pub fn test(args: &AaTestArgs) -> Result<ExitStatus, Failure> {
+    let variant = args.which.variant.as_deref();
+    let dir = campaign_dir(&args.campaign, variant, &args.place.campaigns)?;
     // only reads: the campaign may be running
     let index = Index::apart(dir.root())?;
     warn_of_index(dir.root(), &index)?;
     let result = aa_test(&index)?;
-    let mut out = output::shown_as(as_json);
-    if as_json {
+    let mut out = output::shown_as(args.json);
+    if args.json {
         writeln!(
             out,
             "{}",
@@ -51,11 +54,11 @@ fn show(out: &mut impl Write, result: &AaTest) -> std::io::Result<()> {
         writeln!(
             out,
             "{}",
-            paragraph("", &told("odd against even repeats", &result.repeats))
+            paragraph("", &describe("odd against even repeats", &result.repeats))
         )?;
     }
     if let Some(sites) = &result.sites {
-        writeln!(out, "{}", paragraph("", &told("sites", sites)))?;
+        writeln!(out, "{}", paragraph("", &describe("sites", sites)))?;
     }
     let mut rows = table(
         [
@@ -111,7 +114,7 @@ fn show(out: &mut impl Write, result: &AaTest) -> std::io::Result<()> {
     Ok(())
 }
 
-fn told(what: &str, found: &FalsePositives) -> String {
+fn describe(what: &str, found: &FalsePositives) -> String {
     let share = match (found.share, found.share_interval) {
         (Some(share), Some(i)) => {
             format!(
