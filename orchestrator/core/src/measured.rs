@@ -1,8 +1,51 @@
 //! The registry of measured quantities: what records cvc makes, and what becomes of them. A row declares everything about a quantity; the
 //! names, the index, headings, comparisons and the page on data are loops over the rows.
 
-use crate::{app::descriptor::Better, record::Unit};
+use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, sync::LazyLock};
+
+/// Unit of a record's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Unit {
+    /// Seconds.
+    #[serde(rename = "s")]
+    Seconds,
+    /// Bytes.
+    #[serde(rename = "bytes")]
+    Bytes,
+    /// MiB (2^20 bytes) per second.
+    #[serde(rename = "MiB/s")]
+    MibPerSecond,
+    /// A number of things.
+    #[serde(rename = "count")]
+    Count,
+    /// Operations per second, millions.
+    #[serde(rename = "Mop/s")]
+    MopPerSecond,
+    /// US dollars.
+    #[serde(rename = "USD")]
+    Usd,
+    /// 1 or 0.
+    #[serde(rename = "bool")]
+    Bool,
+    /// A ratio or a figure of the application without unit.
+    #[serde(rename = "1")]
+    One,
+}
+
+/// Which direction is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// Times, sizes.
+    Lower,
+    /// Rates.
+    Higher,
+    /// A fact without direction.
+    Neither,
+}
 
 /// Importance of a quantity in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 //! The registry of quantities that are observed and predicted.
 
-use crate::{record::names, units::MIB};
+use crate::{measured::names, units::MIB};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 

@@ -4,36 +4,6 @@ use crate::ids::RunId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Unit of a record's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Unit {
-    /// Seconds.
-    #[serde(rename = "s")]
-    Seconds,
-    /// Bytes.
-    #[serde(rename = "bytes")]
-    Bytes,
-    /// MiB (2^20 bytes) per second.
-    #[serde(rename = "MiB/s")]
-    MibPerSecond,
-    /// A number of things.
-    #[serde(rename = "count")]
-    Count,
-    /// Operations per second, millions.
-    #[serde(rename = "Mop/s")]
-    MopPerSecond,
-    /// US dollars.
-    #[serde(rename = "USD")]
-    Usd,
-    /// 1 or 0.
-    #[serde(rename = "bool")]
-    Bool,
-    /// A ratio or a figure of the application without unit.
-    #[serde(rename = "1")]
-    One,
-}
-
 /// How a value was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -58,7 +28,7 @@ pub enum Source {
     Imported,
 }
 
-pub use crate::measured::names;
+pub use crate::measured::{Unit, names};
 
 /// One measured fact of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ mod compressed;
 mod covariates;
 mod zones;
 
-use super::Subject;
+use crate::subject::contract::Subject;
 use crate::predict::{Forecasts, Observation, Predictor, Question};
 use cvc_core::quantity::Quantity;
 

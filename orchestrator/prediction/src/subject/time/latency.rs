@@ -1,6 +1,9 @@
 //! The time of a checkpoint: that of the node that takes longest.
 
-use super::published::published;
+use super::{
+    node::{OfNode, at, of_nodes},
+    published::published,
+};
 use crate::predict::{
     forecast::{Answered, Forecast, Forecasts, Prediction},
     observation::Observation,
@@ -9,7 +12,7 @@ use crate::predict::{
 };
 use cvc_core::{point::Compression, quantity::Quantity};
 use cvc_model::{
-    Estimate, Model, ModelInfo, Output, Setting, Tier, latency, shmem,
+    Estimate, Model, ModelInfo, Tier, latency,
     stats::Interval,
     time_shape::{self, TimePart, TimeShape},
 };
@@ -26,16 +29,6 @@ const IN_PARTS: ModelInfo = ModelInfo {
     tier: Tier::NoRun,
     parameters: 0,
 };
-
-/// The files of a node.
-pub(super) struct OfNode {
-    /// Processes on it.
-    pub load: u32,
-    /// MiB of all its files.
-    pub mib: Estimate,
-    /// MiB of them that are data of the program, if they are known.
-    own_mib: Option<f64>,
-}
 
 /// The models of a time: that of the shape of other programs' times, if there is one, and those of the observed times alone.
 pub(super) fn models(quantity: Quantity, shape: Option<TimeShape>) -> Vec<Box<dyn Model>> {
@@ -220,71 +213,5 @@ impl Predictor<'_> {
             ..answer
         };
         Answered::with(prediction, warnings)
-    }
-}
-
-/// The files of the node of each load that holds most: with the aggregators' surplus. Empty if they are not known.
-fn of_nodes(question: &Question, forecasts: &Forecasts) -> Vec<OfNode> {
-    let loads: BTreeSet<u32> = question.setting.mapping.node_loads().collect();
-    let of = |load: u32| {
-        let nodes = question
-            .setting
-            .mapping
-            .node_loads()
-            .filter(|l| *l == load)
-            .count() as u32;
-        let group = |aggregator: bool| {
-            forecasts
-                .files
-                .iter()
-                .find(move |g| g.node_load == load && g.aggregator == aggregator)
-        };
-        // aggregators go to nodes in turn
-        let aggregators = group(true).map_or(0, |g| g.count.div_ceil(nodes.max(1)));
-        let plain = load.saturating_sub(aggregators);
-        let sum = |count: u32, aggregator: bool| match (count, group(aggregator)) {
-            (0, _) => Some(Estimate::exact(0.0)),
-            (count, group) => Some(group?.size.times(f64::from(count))),
-        };
-        let zone = |zone: Quantity| {
-            let line = forecasts
-                .of(zone)
-                .find(|l| l.node_load.is_none_or(|of| of == load))?;
-            line.forecast.prediction().map(|p| p.estimate.value)
-        };
-        let of_rank = zone(Quantity::Dtapp).zip(zone(Quantity::Shmem));
-        let of_rank = of_rank
-            .map(|(data, shared)| data + shmem::data_mib(&question.setting.on_node(load), shared));
-        let mib = sum(plain, false)?.plus_together(sum(aggregators, true)?);
-        Some(OfNode {
-            load,
-            mib,
-            own_mib: of_rank.map(|own| own * f64::from(load)),
-        })
-    };
-    loads
-        .into_iter()
-        .map(of)
-        .collect::<Option<_>>()
-        .unwrap_or_default()
-}
-
-/// A node of the question.
-pub(super) fn at(
-    question: &Question,
-    load: u32,
-    node_mib: f64,
-    own_mib: Option<f64>,
-    cores: Option<u32>,
-) -> Setting {
-    let output = Output {
-        node_mib: Some(node_mib),
-        own_mib,
-        cores,
-        ..Output::default()
-    };
-    Setting {
-        output,
-        ..question.setting.on_node(load)
     }
 }

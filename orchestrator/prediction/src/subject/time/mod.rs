@@ -1,13 +1,14 @@
 //! The time of a checkpoint and of the program alone, and how often to take checkpoints.
 
 mod latency;
+mod node;
 mod program;
 mod published;
 mod schedules;
 
 pub(crate) use schedules::schedules;
 
-use super::Subject;
+use crate::subject::contract::Subject;
 use crate::predict::{Forecasts, Observation, Predictor, Question};
 
 /// The time of a checkpoint. It follows from the sizes of images.

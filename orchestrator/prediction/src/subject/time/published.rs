@@ -1,6 +1,6 @@
 //! The published time of a checkpoint.
 
-use super::latency::{OfNode, at};
+use super::node::{OfNode, at};
 use crate::predict::{
     forecast::{Answered, CandidateAnswer, ForecastLine, Forecasts, Prediction},
     question::Question,

@@ -1,7 +1,7 @@
 //! What observations say that have only totals: the file of a rank, what is stored in all, the time. Nothing is known of what images are
 //! made of, so each total is fitted by itself against the processes.
 
-use super::Subject;
+use crate::subject::contract::Subject;
 use crate::predict::{
     forecast::{Answered, Forecasts, Prediction},
     observation::Observation,
