@@ -5,8 +5,8 @@ mod compressed;
 mod covariates;
 mod zones;
 
-use crate::subject::contract::Subject;
 use crate::predict::{Forecasts, Observation, Predictor, Question};
+use crate::subject::contract::Subject;
 use cvc_core::quantity::Quantity;
 
 /// Sizes of images and files.

@@ -8,8 +8,8 @@ mod schedules;
 
 pub(crate) use schedules::schedules;
 
-use crate::subject::contract::Subject;
 use crate::predict::{Forecasts, Observation, Predictor, Question};
+use crate::subject::contract::Subject;
 
 /// The time of a checkpoint. It follows from the sizes of images.
 pub(super) struct Time;

@@ -1,7 +1,6 @@
 //! What observations say that have only totals: the file of a rank, what is stored in all, the time. Nothing is known of what images are
 //! made of, so each total is fitted by itself against the processes.
 
-use crate::subject::contract::Subject;
 use crate::predict::{
     forecast::{Answered, Forecasts, Prediction},
     observation::Observation,
@@ -9,6 +8,7 @@ use crate::predict::{
     question::Question,
     setting::RunSetting,
 };
+use crate::subject::contract::Subject;
 use cvc_core::quantity::Quantity;
 use cvc_model::{
     Estimate, Fit, FitError, Interval, ModelInfo, Parameter, Tier, least_squares, relative_weights,
