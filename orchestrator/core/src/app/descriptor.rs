@@ -4,7 +4,9 @@
 //! `rundir`, `storage` (the run's own directory in the storage area), `own_checkpoint` (true where the point's checkpointer is
 //! `application`), `user.NAME`, and `w.NAME` (the variables of the workload).
 
-use crate::{mapping::Mapping, record::Unit};
+use crate::{mapping::Mapping, measured::Unit};
+
+pub use crate::measured::Better;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -233,19 +235,6 @@ pub struct Figure {
 
 fn default_scale() -> f64 {
     1.0
-}
-
-/// Which direction is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Better {
-    /// Times, sizes.
-    Lower,
-    /// Rates.
-    Higher,
-    /// A fact without direction.
-    Neither,
 }
 
 /// Which of several values is taken.

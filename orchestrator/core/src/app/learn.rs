@@ -3,8 +3,8 @@
 //! These are guesses by words that programs use. Each is a regular expression that was found in the output that it comes from; whether it
 //! means what it seems to mean, its user knows.
 
-use super::descriptor::{Better, Figure, Take};
-use crate::record::Unit;
+use super::descriptor::{Figure, Take};
+use crate::measured::{Better, Unit};
 use regex::Regex;
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -504,7 +504,7 @@ fn name_of(label: &str, unit: Unit, others: &[LearnedFigure]) -> String {
 #[cfg(test)]
 mod tests {
     use super::{learn, try_pattern};
-    use crate::record::Unit;
+    use crate::measured::Unit;
 
     const HEAT: &str = " heat2d: 3000 x 3000, 2 processes\n iter      20  residual  0.1234E-01\n iter      40  residual  0.9E-02\n iter      60  residual  0.7E-02\n elapsed time:    12.34 s\n update rate =  345.6 Mop/s\n result check: PASSED (1.2E-07)\n";
 

@@ -5,7 +5,6 @@
 use super::{
     checker::{wrong_seconds, yes},
     cluster::SlurmSettings,
-    deltas::{DeltaCodec, DeltaMethod},
     ec2::{Credits, Disk, Market, PriceSettings, Volume},
     install::InstallSettings,
     model::{DEFAULT_LOCALE, DmtcpSettings, MpiFamily, MpiIo, Order, StorageKind},
@@ -16,6 +15,7 @@ use crate::{
     source::Step,
     units::{ByteSize, counted},
 };
+use cvc_delta_rules::{Codec, MethodName};
 use indexmap::IndexMap;
 use serde::{
     Deserialize, Deserializer,
@@ -410,10 +410,10 @@ pub struct RawCheckpoint {
 pub struct RawDeltas {
     /// Against which earlier checkpoint each is stored. Default: the one before.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
-    pub methods: Vec<DeltaMethod>,
+    pub methods: Vec<MethodName>,
     /// How blocks are compressed. Default: zstd.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
-    pub codecs: Vec<DeltaCodec>,
+    pub codecs: Vec<Codec>,
     /// Sizes of blocks: powers of two from 4KiB to 1MiB. Default: 4KiB, a page.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub blocks: Vec<ByteSize>,
@@ -424,8 +424,8 @@ pub struct RawDeltas {
 impl Default for RawDeltas {
     fn default() -> Self {
         Self {
-            methods: vec![DeltaMethod::Incremental],
-            codecs: vec![DeltaCodec::Zstd],
+            methods: vec![MethodName::Incremental],
+            codecs: vec![Codec::Zstd],
             blocks: vec![ByteSize(4 << 10)],
             keep: false,
         }

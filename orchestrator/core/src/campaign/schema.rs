@@ -194,7 +194,7 @@ struct RawPredict {
 
 /// Percents by quantity.
 #[derive(Default, JsonSchema)]
-#[schemars(rename = "Bounds", extend("propertyNames" = { "enum": crate::quantity::JUDGED.map(crate::quantity::short) }))]
+#[schemars(rename = "Bounds", extend("propertyNames" = { "enum": crate::quantity::Quantity::judged().map(crate::quantity::Quantity::short).collect::<Vec<_>>() }))]
 #[serde(transparent)]
 struct RawBounds(IndexMap<String, f64>);
 
