@@ -160,9 +160,7 @@ fn of_delta(kind: &DeltaErrorKind) -> ExitStatus {
             ExitStatus::Store
         }
         DeltaErrorKind::Empty
-        | DeltaErrorKind::BlockSize(_)
-        | DeltaErrorKind::Threshold(_)
-        | DeltaErrorKind::ChainLength(_)
+        | DeltaErrorKind::Rule(_)
         | DeltaErrorKind::OtherRun { .. }
         | DeltaErrorKind::NoCommonProcess { .. }
         | DeltaErrorKind::NoState { .. }

@@ -2,10 +2,13 @@
 
 use crate::error::SessionError;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::campaign::{self, KnownHosts, SiteKind, Spec, kept_hosts};
+use cvc_core::app;
+use cvc_core::campaign::{self, KnownHosts, Site, SiteKind, SmallCampaign, Spec, kept_hosts};
 use cvc_core::clock;
 use cvc_core::inventory::{Inventory, InventoryError, InventoryKind};
+use cvc_core::mapping::Mapping;
 use cvc_core::plan::Plan;
+use cvc_core::point::CheckpointerKind;
 use cvc_core::store::{CampaignDir, StoreError, read_text};
 use cvc_core::units::duration;
 use cvc_journal::CampaignState;
@@ -32,6 +35,31 @@ fn load_with(
         &[embedded],
         hosts,
     )?)
+}
+
+/// Makes a campaign of cvc's stencil kernel with all MPI libraries that this machine may have.
+///
+/// # Errors
+/// When the descriptors of cvc cannot be written.
+pub fn campaign_here(
+    name: &str,
+    processes: u32,
+    checkpointers: &[CheckpointerKind],
+) -> Result<Spec, SessionError> {
+    let site = Site::local();
+    let kernel = app::embedded::directory()?.join("kernel-stencil.toml");
+    let campaign = SmallCampaign {
+        name: name.to_owned(),
+        path: format!("{name}.toml").into(),
+        site_name: "local".into(),
+        mpi: site.mpi.keys().cloned().collect(),
+        site,
+        app: app::load::load(&kernel)?,
+        class: Some("S".into()),
+        mapping: Mapping::one_node(processes),
+        checkpointers: checkpointers.to_vec(),
+    };
+    Ok(campaign.into_spec(|_, _| ())?)
 }
 
 /// The inventories that a command may ask.

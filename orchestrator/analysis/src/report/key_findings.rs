@@ -6,6 +6,7 @@ use super::{
 };
 use crate::results::{data::Data, quantity};
 use cvc_core::record::names;
+use cvc_index::RunOutcome;
 
 /// The quantities of the table, with the names of their least and greatest values.
 const EXTREMES: [(&str, [&str; 2]); 2] = [
@@ -41,8 +42,7 @@ pub(super) fn section(data: &Data) -> Section {
 }
 
 fn outcomes(data: &Data) -> Vec<(String, String)> {
-    let counts = ["succeeded", "failed", "quarantined", "running", "pending"]
-        .map(|state| (format!("runs {state}"), data.count(state)));
+    let counts = RunOutcome::ALL.map(|state| (format!("runs {state}"), data.count(state)));
     let shown = counts
         .into_iter()
         .enumerate()

@@ -7,6 +7,7 @@ use super::{
     plot::{Categories, PALETTE, Whisker},
 };
 use crate::results::{data::Data, quantity, rows::PointRow};
+use cvc_core::point::FactorId;
 use cvc_index::error::AnalysisError;
 use cvc_model::stats::Summary;
 use indexmap::{IndexMap, IndexSet};
@@ -94,7 +95,8 @@ pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> V
         // Failed points count for the axis too: without them an application could get another axis than the others.
         let like = |p: &&usize| {
             points.iter().any(|o| {
-                data.points[*o].factor("checkpointer") == data.points[**p].factor("checkpointer")
+                data.points[*o].level(FactorId::Checkpointer)
+                    == data.points[**p].level(FactorId::Checkpointer)
             })
         };
         let meant: BTreeSet<usize> = points

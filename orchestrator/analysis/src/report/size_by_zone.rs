@@ -10,6 +10,7 @@ use crate::results::{
     data::{Data, ReportedQuantity},
     quantity,
 };
+use cvc_core::point::FactorId;
 use cvc_index::error::AnalysisError;
 use indexmap::IndexMap;
 
@@ -88,7 +89,7 @@ fn notes(data: &Data) -> Vec<String> {
     let text = |(note, points): (&str, Vec<usize>)| {
         let mut libraries: Vec<&str> = points
             .iter()
-            .map(|p| data.points[*p].factor("mpi"))
+            .map(|p| data.points[*p].level(FactorId::Mpi))
             .collect();
         libraries.sort_unstable();
         libraries.dedup();

@@ -10,6 +10,7 @@ use crate::results::{
     quantity::{self, Tier},
     rows::PointRow,
 };
+use cvc_index::RunOutcome;
 
 pub(super) fn section(data: &Data) -> Section {
     let mut blocks = Vec::new();
@@ -97,7 +98,7 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
     let failed = Column::plain("failed", "failed");
     columns.extend([
         Column::plain("n", "n"),
-        if data.count("failed") > 0 {
+        if data.count(RunOutcome::Failed) > 0 {
             failed
         } else {
             failed.data_only()
@@ -115,7 +116,7 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
         tier == Tier::Main || shown.iter().any(|(q, _)| p.summaries.contains_key(*q))
     };
     for (i, p) in data.points.iter().enumerate().filter(|(_, p)| has(p)) {
-        let count = |state: &str| {
+        let count = |state: RunOutcome| {
             p.runs
                 .iter()
                 .filter(|r| !data.runs[**r].warmup && data.runs[**r].state == state)
@@ -124,7 +125,7 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
         let mut row = point_cells(data, i);
         row.extend([
             Cell::count(p.counted(&data.runs)),
-            Cell::count(count("failed")),
+            Cell::count(count(RunOutcome::Failed)),
         ]);
         row.extend(restarted.then(|| Cell::text(restarts::of_point(data, p).shown())));
         row.extend(

@@ -26,11 +26,7 @@ pub struct MethodDocument {
 
 impl From<Method> for MethodDocument {
     fn from(method: Method) -> Self {
-        let (threshold, most_files) = match method {
-            Method::Adca { threshold } => (Some(threshold), None),
-            Method::Bounded { threshold, files } => (Some(threshold), Some(files)),
-            Method::Full | Method::Incremental | Method::Differential => (None, None),
-        };
+        let threshold = method.threshold();
         Self {
             method: method.as_str(),
             threshold_ratio: match threshold {
@@ -42,7 +38,7 @@ impl From<Method> for MethodDocument {
                 Some(Threshold::Bytes(bytes)) => Some(bytes),
                 Some(Threshold::Ratio(_)) | None => None,
             },
-            most_files,
+            most_files: method.files(),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What gzip or pigz makes of images, and how long it takes, from the runs of the same program with it.
 
-use super::{
-    compose::sum,
-    forecast::{Forecasts, Prediction},
+use super::compose::Part;
+use crate::predict::{
+    forecast::{Answered, ForecastLine, Forecasts, Prediction},
     observation::Observation,
-    predictor::{Answered, Predictor},
+    predictor::Predictor,
     question::Question,
 };
 use cvc_core::point::Compression;
@@ -102,19 +102,25 @@ macro_rules! models {
     };
 }
 
-const GZIP: Models = models!(
-    "gzip",
-    "min(load, cores)",
-    "compression takes a core for each process"
-);
-const PIGZ: Models = models!("pigz", "cores", "compression takes all cores of the node");
+/// The models of each program that images are piped through.
+static MODELS: [(Compression, Models); 2] = [
+    (
+        Compression::Gzip,
+        models!(
+            "gzip",
+            "min(load, cores)",
+            "compression takes a core for each process"
+        ),
+    ),
+    (
+        Compression::Pigz,
+        models!("pigz", "cores", "compression takes all cores of the node"),
+    ),
+];
 
-/// The models of what images are piped through.
-fn models(compression: Compression) -> &'static Models {
-    match compression {
-        Compression::None | Compression::Gzip => &GZIP,
-        Compression::Pigz => &PIGZ,
-    }
+fn models(compression: Compression) -> Option<&'static Models> {
+    let of = MODELS.iter().find(|(of, _)| *of == compression);
+    of.map(|(_, models)| models)
 }
 
 /// A law of a file or a time, as it was fitted: a constant, and a multiple of each of some quantities of the setting.
@@ -193,13 +199,9 @@ fn by_line(runs: &[&Observation], class: &str, count: u32) -> Option<Fitted> {
     })
 }
 
-/// MiB that the busiest core of a node compresses: gzip takes one for each process, pigz all of them.
+/// MiB that the busiest core of a node compresses.
 fn core_mib(compression: Compression, load: u32, cores: u32, image_mib: f64) -> f64 {
-    let used = match compression {
-        Compression::None | Compression::Gzip => load.min(cores),
-        Compression::Pigz => cores,
-    };
-    f64::from(load) * image_mib / f64::from(used.max(1))
+    f64::from(load) * image_mib / f64::from(compression.busy_cores(load, cores).max(1))
 }
 
 /// The same of a run.
@@ -429,12 +431,12 @@ impl Predictor<'_> {
             .collect()
     }
 
-    /// The file of a rank that is compressed. `zones` are those of [`ZONES`] that are predicted.
+    /// The file of a rank that is compressed. `zones` are those of the image.
     pub(super) fn compressed_file(
         &self,
         question: &Question,
         image: &Prediction,
-        zones: &[(Quantity, &Prediction)],
+        zones: &[Part],
     ) -> Answered {
         let (class, count) = (
             question.setting.class.as_str(),
@@ -444,7 +446,7 @@ impl Predictor<'_> {
         let program = compression.program().unwrap_or("none");
         let runs = self.compressed_runs(question, |o| ratio(o).is_some());
         let Some((model, fitted, left_out)) =
-            law_of_files(models(compression), &runs, class, count)
+            models(compression).and_then(|of| law_of_files(of, &runs, class, count))
         else {
             return Answered::none(format!(
                 "no run of {} with {program} was observed: run one to predict sizes with {program}",
@@ -453,10 +455,10 @@ impl Predictor<'_> {
         };
         let estimate_of = |quantity: Quantity| match quantity {
             Quantity::Image => Some(image.estimate),
-            _ => zones
-                .iter()
-                .find(|(of, _)| *of == quantity)
-                .map(|(_, zone)| zone.estimate),
+            _ => {
+                let (_, zone) = zones.iter().find(|(of, _)| *of == quantity)?;
+                zone.estimate().ok()
+            }
         };
         let parts: Option<Vec<Estimate>> = fitted
             .multiples
@@ -490,7 +492,7 @@ impl Predictor<'_> {
         };
         let (estimate, said, warning) =
             with_error(size, left_out.as_ref(), (program, "size"), class);
-        let mut prediction = sum(model, estimate, &[image]);
+        let mut prediction = Prediction::made_of(model, estimate, &[image]);
         prediction.reason = format!(
             "{constant}{}, from {}{said}",
             multiples.join(" + "),
@@ -501,7 +503,7 @@ impl Predictor<'_> {
     }
 
     /// The time of a checkpoint that is compressed: that of the node whose cores have most to compress.
-    pub(super) fn compressed_time(&self, question: &Question, forecasts: &Forecasts) -> Answered {
+    pub(crate) fn compressed_time(&self, question: &Question, forecasts: &Forecasts) -> Answered {
         let (class, count) = (
             question.setting.class.as_str(),
             question.setting.mapping.processes(),
@@ -511,7 +513,8 @@ impl Predictor<'_> {
         let runs = self.compressed_runs(question, |o| {
             core_mib_of(o).is_some() && o.value(Quantity::Latency).is_some_and(|s| s > 0.0)
         });
-        let Some((model, speed, left_out)) = law_of_times(models(compression), &runs, class, count)
+        let Some((model, speed, left_out)) =
+            models(compression).and_then(|of| law_of_times(of, &runs, class, count))
         else {
             return Answered::none(format!(
                 "no time of a checkpoint of {} with {program} on a known number of cores was observed: run one to predict times with {program}",
@@ -538,7 +541,7 @@ impl Predictor<'_> {
             .plus(Estimate::exact(speed.start_s));
         let (estimate, said, warning) =
             with_error(seconds, left_out.as_ref(), (program, "time"), class);
-        let mut prediction = sum(model, estimate, &[image]);
+        let mut prediction = Prediction::made_of(model, estimate, &[image]);
         let start = if speed.start_s > 0.0 {
             format!("{:.1} s, and ", speed.start_s)
         } else {
@@ -557,7 +560,7 @@ impl Predictor<'_> {
 /// What a core of a node with this image compresses, MiB; that as a multiple of the image; and the image. `most` is the load where only one is asked for.
 fn core_mib_of_line(
     compression: Compression,
-    line: &super::forecast::ForecastLine,
+    line: &ForecastLine,
     most: u32,
     cores: u32,
 ) -> Option<(f64, f64, &Prediction)> {

@@ -102,7 +102,7 @@ impl DeltaAnswer {
     /// A method by its name.
     #[must_use]
     pub fn method(&self, name: &str) -> Option<&MethodAnswer> {
-        self.methods.iter().find(|m| m.run.storing.name() == name)
+        self.methods.iter().find(|m| m.run.method.as_str() == name)
     }
 }
 
@@ -269,7 +269,7 @@ pub fn answer(
                 job.costs.packing.delta_ratio = end(codec.delta_ratio);
             }
             let changed_mib = |distance| end(changes.interval(distance));
-            delta_run(run.storing, &changed_mib, &job, run.checkpoints + 1).map_err(of_job)
+            delta_run(run.method, &changed_mib, &job, run.checkpoints + 1).map_err(of_job)
         };
         let (least, most) = (at(&|ends| ends.low)?, at(&|ends| ends.high)?);
         ends.push([question.aim.of(&least), question.aim.of(&most)]);
@@ -318,7 +318,7 @@ fn warnings(
         if reach_s > 0.0 && !(shortest_s / 2.0..=longest_s * 2.0).contains(&reach_s) {
             warnings.push(format!(
                 "{} reaches over up to {}, and the checkpoints are {} to {} apart: what changes over that is a guess, as wide as the range",
-                best.run.storing.name(),
+                best.run.method.as_str(),
                 duration(reach_s),
                 duration(shortest_s),
                 duration(longest_s)
@@ -330,7 +330,7 @@ fn warnings(
                 .iter()
                 .zip(&ends[1..])
                 .filter(|(_, ends_of)| ends_of[end] < ends[0][end] * (1.0 - BETTER))
-                .map(|(m, _)| m.run.storing.name())
+                .map(|(m, _)| m.run.method.as_str())
                 .collect();
             if !better.is_empty() {
                 warnings.push(format!(

@@ -1,11 +1,10 @@
 //! Files besides the plain images: the surplus of aggregators, the launcher's images, saved shared memory.
 
-use super::{
-    compose::Sizes,
+use crate::predict::{
     curves,
-    forecast::{Forecast, Prediction},
+    forecast::{Answered, Forecast, Prediction},
     observation::Observation,
-    predictor::{Answered, Pool, Predictor},
+    predictor::{Alike, Pool, Predictor},
     question::Question,
     setting::RunSetting,
 };
@@ -51,23 +50,9 @@ const WITHIN: ModelInfo = ModelInfo {
     parameters: 0,
 };
 
-fn bare(model: ModelInfo, value: f64, reason: impl Into<String>) -> Prediction {
-    let (parameters, training, candidates) = (Vec::new(), Vec::new(), Vec::new());
-    Prediction {
-        estimate: Estimate::bare(value),
-        model,
-        reason: reason.into(),
-        parameters,
-        training,
-        candidates,
-        own_half: None,
-        spans_laws: false,
-    }
-}
-
 impl Predictor<'_> {
     /// What an aggregator's image has more than others, if the program has aggregators.
-    pub(super) fn surplus(&self, question: &Question, sizes: &mut Sizes) -> Option<Prediction> {
+    pub(super) fn surplus(&self, question: &Question) -> Option<Answered> {
         if !question.collective {
             return None;
         }
@@ -87,48 +72,35 @@ impl Predictor<'_> {
                 && o.setting.aggregators == question.setting.aggregators
                 && o.setting.cb_buffer == question.setting.cb_buffer
         };
-        let answered = if self.count(own) > 0
+        if self.count(own) > 0
             && self.count(visible) == 0
             && question.setting.aggregators.is_none()
             && question.setting.cb_buffer.is_none()
         {
             let seen = self.count(own);
-            Answered::none(format!(
+            return Some(Answered::none(format!(
                 "not predicted: in none of the {seen} observed checkpoints of {} was the image of a rank larger than the others (taken before its first write?). Add aggregators=N to use the published value",
                 question.setting.app
-            ))
-        } else {
-            let load = question.setting.mapping.node_loads().max().unwrap_or(1);
-            let output = Output {
-                aggregators: question.setting.aggregators,
-                buffer_mib: question.setting.cb_buffer.map(|b| b.0 as f64 / MIB),
-                ..Output::default()
-            };
-            let at = Setting {
-                output,
-                ..question.setting.on_node(load)
-            };
-            let key = format!(
-                "surplus {} {} {:?} {:?}",
-                question.setting.app,
-                question.setting.mpi_name,
-                question.setting.aggregators,
-                question.setting.cb_buffer
-            );
-            self.ask(
-                key,
-                surplus::models,
-                || {
-                    self.samples(
-                        comparable,
-                        |o| o.value(Quantity::Surplus),
-                        |o: &Observation| o.setting.label(),
-                    )
-                },
-                &at,
-            )
+            )));
+        }
+        let load = question.setting.mapping.node_loads().max().unwrap_or(1);
+        let output = Output {
+            aggregators: question.setting.aggregators,
+            buffer_mib: question.setting.cb_buffer.map(|b| b.0 as f64 / MIB),
+            ..Output::default()
         };
-        sizes.add(Quantity::Surplus, None, answered).ok()
+        let at = Setting {
+            output,
+            ..question.setting.on_node(load)
+        };
+        let alike = |o: &Observation| o.setting.label();
+        Some(self.ask(
+            Quantity::Surplus,
+            surplus::models(),
+            &comparable,
+            alike,
+            &at,
+        ))
     }
 
     /// The images of the launcher's processes.
@@ -146,7 +118,11 @@ impl Predictor<'_> {
                     if self.training.items().is_empty()
                         && question.setting.mpi == MpiKind::Nemesis =>
                 {
-                    Answered::of(bare(LAUNCHERS_AND_AUX, mib, "no run was observed"))
+                    Answered::of(Prediction::new(
+                        LAUNCHERS_AND_AUX,
+                        Estimate::bare(mib),
+                        "no run was observed",
+                    ))
                 }
                 _ => Answered::none(format!(
                     "no run with {} shows its launchers",
@@ -158,11 +134,6 @@ impl Predictor<'_> {
             .setting
             .on_node(question.setting.mapping.node_loads().max().unwrap_or(1));
         let several = self.count(|o| seen(o) && o.setting.mapping.nodes() > 1) > 0;
-        let value = |o: &Observation| o.value(Quantity::Launchers);
-        let key = format!(
-            "launchers {} {:?} {several}",
-            question.setting.mpi_name, question.setting.compression
-        );
         let models = || -> Vec<Box<dyn Model>> {
             let lines = if several {
                 [curves::NODES, curves::MEAN]
@@ -175,13 +146,13 @@ impl Predictor<'_> {
                 })
                 .into()
         };
+        let by_mapping = |o: &Observation| o.setting.mapping.to_string();
         let mut answered = self.ask_programs(
-            key,
+            Quantity::Launchers,
             question,
             &seen,
             models,
-            value,
-            |o: &Observation| o.setting.mapping.to_string(),
+            by_mapping,
             &at,
         );
         answered = self.calibrated(Quantity::Launchers, question, at.per_node, answered);
@@ -208,35 +179,30 @@ impl Predictor<'_> {
 
     /// What models say that are fitted on the runs of all programs with a library, but for those that lie apart; on the program's own runs, or
     /// on those of its class, where they contradict the others.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "what is asked, of which runs, and how they are grouped"
-    )]
     fn ask_programs(
         &self,
-        key: String,
+        quantity: Quantity,
         question: &Question,
         pool: Pool<'_>,
         models: impl Fn() -> Vec<Box<dyn Model>>,
-        value: impl Fn(&Observation) -> Option<f64> + Copy,
-        comparable: impl Fn(&Observation) -> String + Copy,
+        alike: Alike,
         at: &Setting,
     ) -> Answered {
         let RunSetting { app, class, .. } = &question.setting;
-        let apart = self.programs_apart(pool, value);
+        let apart = self.programs_apart(quantity, pool);
         let own = |o: &Observation| pool(o) && o.setting.app == *app;
         let own_class = |o: &Observation| own(o) && o.setting.class == *class;
-        let alike = |o: &Observation| pool(o) && !apart.contains(&o.setting.app);
-        let mut pools: Vec<(String, Pool<'_>)> = vec![(key.clone(), &alike)];
+        let of_others = |o: &Observation| pool(o) && !apart.contains(&o.setting.app);
+        let mut pools: Vec<Pool<'_>> = vec![&of_others];
         if self.count(own) > 0 {
-            pools.push((format!("{key} {app}"), &own));
+            pools.push(&own);
         }
         let has_class = self.count(own_class) > 0;
         if has_class {
-            pools.push((format!("{key} {app}.{class}"), &own_class));
+            pools.push(&own_class);
         }
         let judged: Pool<'_> = if has_class { &own_class } else { &own };
-        self.ask_widest(&pools, judged, models, value, comparable, at)
+        self.ask_widest(quantity, models, &pools, judged, alike, at)
     }
 
     /// Files beside the images: for each node what a node with its load has.
@@ -246,106 +212,29 @@ impl Predictor<'_> {
         launchers: Option<&Prediction>,
     ) -> Answered {
         if launchers.is_some_and(|l| l.model.id == LAUNCHERS_AND_AUX.id) {
-            return Answered::of(Prediction {
-                estimate: Estimate::exact(0.0),
-                ..bare(WITHIN, 0.0, "one formula for both")
-            });
+            return Answered::of(Prediction::new(
+                WITHIN,
+                Estimate::exact(0.0),
+                "one formula for both",
+            ));
         }
-        let library = self.library(question);
-        let seen =
-            |o: &Observation| library(o) && o.value(Quantity::Aux).is_some() && o.load().is_some();
-        let per_node =
-            |o: &Observation| Some(o.value(Quantity::Aux)? / f64::from(o.setting.mapping.nodes()));
         let mut total: Option<Prediction> = None;
         let mut warnings: Vec<String> = Vec::new();
         for group in question.setting.mapping.groups() {
-            let load = group.processes_per_node;
-            let at = question.setting.on_node(load);
-            // with one process on a node nothing is shared
-            let regime = |o: &Observation| seen(o) && (o.load() == Some(1)) == (load == 1);
-            let (key, comparable) = (
-                format!("aux {} {}", question.setting.mpi_name, load == 1),
-                self.count(regime) > 0,
-            );
-            let models = || -> Vec<Box<dyn Model>> {
-                let [open_mpi, growth] = stored::aux_models();
-                let (same, line) = (Box::new(curves::SAME_ON_NODES), Box::new(curves::PER_NODE));
-                vec![open_mpi, same, growth, line]
-            };
-            let pool = |o: &Observation| if comparable { regime(o) } else { seen(o) };
-            let by_load = |o: &Observation| format!("{:?} processes on a node", o.load());
-            let answered = self.ask_programs(key, question, &pool, models, per_node, by_load, &at);
-            let of_own_runs = answered.of_own_runs;
+            let answered = self.auxiliary_of_node(question, group.processes_per_node);
             warnings.extend(answered.warnings);
-            match answered.forecast {
-                Forecast::NoPrediction(_) if self.count(seen) == 0 => {
-                    return Answered::none(format!(
-                        "no run with {} shows them",
-                        question.label_of_library()
-                    ));
-                }
+            let one = match answered.forecast {
                 Forecast::NoPrediction(reason) => return Answered::none(reason),
-                Forecast::Predicted(mut one) => {
-                    if !comparable {
-                        let how = if load == 1 {
-                            "more processes on a node"
-                        } else {
-                            "one process on a node"
-                        };
-                        warnings.push(format!(
-                            "auxiliary files were only observed with {how}: their error is unknown"
-                        ));
-                        one.estimate = Estimate::bare(one.estimate.value);
-                    }
-                    let loads: BTreeSet<u32> = self
-                        .training
-                        .items()
-                        .iter()
-                        .filter(|o| {
-                            regime(o) && (!of_own_runs || o.setting.app == question.setting.app)
-                        })
-                        .filter_map(|o| o.load())
-                        .collect();
-                    // with ch3:nemesis there is one small file whatever runs; the others save the memory that the processes share: of Open
-                    // MPI it is known how much, and nothing of what lies beyond
-                    let own_mib = match one.parameters.first() {
-                        Some(c) if one.model.id == stored::OPEN_MPI_AUX => c.value,
-                        Some(_) | None => one.estimate.value,
-                    };
-                    let grows = question.setting.mpi != MpiKind::Nemesis
-                        && loads.len() == 1
-                        && !loads.contains(&load)
-                        && !one.spans_laws
-                        && own_mib > stored::OPEN_MPI_AUX_BAND_MIB;
-                    if let (true, Some(only)) = (grows, loads.first()) {
-                        let library = one.estimate.value - own_mib;
-                        let half = one.estimate.half_width().unwrap_or(0.0);
-                        one.estimate = up_to_proportion(
-                            Estimate::plus_minus(own_mib, half),
-                            f64::from(load) / f64::from(*only),
-                        )
-                        .plus_together(Estimate::exact(library));
-                        one.own_half = one.estimate.half_width();
-                        warnings.push(format!(
-                            "auxiliary files were only observed with {only} processes on a node: taken to lie between the same and in proportion"
-                        ));
-                    }
-                    let mut calibrated = Answered::of(one.clone());
-                    calibrated.of_own_runs = of_own_runs;
-                    let calibrated = self.calibrated(Quantity::Aux, question, load, calibrated);
-                    if let Forecast::Predicted(calibrated) = calibrated.forecast {
-                        one = calibrated;
-                    }
-                    one.estimate = one.estimate.times(f64::from(group.nodes));
-                    total = Some(match total {
-                        None => one,
-                        Some(sum) => Prediction {
-                            estimate: sum.estimate.plus_together(one.estimate),
-                            ..sum
-                        },
-                    });
-                }
-            }
+                Forecast::Predicted(one) => one,
+            };
+            let estimate = one.estimate.times(f64::from(group.nodes));
+            total = Some(match total {
+                None => Prediction { estimate, ..one },
+                Some(sum) => Prediction {
+                    estimate: sum.estimate.plus_together(estimate),
+                    ..sum
+                },
+            });
         }
         match total {
             Some(total) => Answered::with(
@@ -357,6 +246,78 @@ impl Predictor<'_> {
             ),
             None => Answered::none("the mapping has no node"),
         }
+    }
+
+    /// The files beside the images of a node with `load` processes.
+    fn auxiliary_of_node(&self, question: &Question, load: u32) -> Answered {
+        let library = self.library(question);
+        let seen =
+            |o: &Observation| library(o) && o.value(Quantity::Aux).is_some() && o.load().is_some();
+        // with one process on a node nothing is shared
+        let regime = |o: &Observation| seen(o) && (o.load() == Some(1)) == (load == 1);
+        let comparable = self.count(regime) > 0;
+        let models = || -> Vec<Box<dyn Model>> {
+            let [open_mpi, growth] = stored::aux_models();
+            let (same, line) = (Box::new(curves::SAME_ON_NODES), Box::new(curves::PER_NODE));
+            vec![open_mpi, same, growth, line]
+        };
+        let pool = |o: &Observation| if comparable { regime(o) } else { seen(o) };
+        let by_load = |o: &Observation| format!("{:?} processes on a node", o.load());
+        let at = question.setting.on_node(load);
+        let mut answered = self.ask_programs(Quantity::Aux, question, &pool, models, by_load, &at);
+        let of_own_runs = answered.of_own_runs;
+        let one = match &mut answered.forecast {
+            Forecast::NoPrediction(reason) => {
+                if self.count(seen) == 0 {
+                    *reason = format!("no run with {} shows them", question.label_of_library());
+                }
+                return answered;
+            }
+            Forecast::Predicted(one) => one,
+        };
+        if !comparable {
+            let how = if load == 1 {
+                "more processes on a node"
+            } else {
+                "one process on a node"
+            };
+            answered.warnings.push(format!(
+                "auxiliary files were only observed with {how}: their error is unknown"
+            ));
+            one.estimate = Estimate::bare(one.estimate.value);
+        }
+        let is_own = |o: &&Observation| !of_own_runs || o.setting.app == question.setting.app;
+        let items = self.training.items().iter();
+        let loads: BTreeSet<u32> = items
+            .filter(|o| regime(o))
+            .filter(is_own)
+            .filter_map(|o| o.load())
+            .collect();
+        // with ch3:nemesis there is one small file whatever runs; the others save the memory that the processes share: of Open MPI it is known
+        // how much, and nothing of what lies beyond
+        let own_mib = match one.parameters.first() {
+            Some(c) if one.model.id == stored::OPEN_MPI_AUX => c.value,
+            Some(_) | None => one.estimate.value,
+        };
+        let grows = question.setting.mpi != MpiKind::Nemesis
+            && loads.len() == 1
+            && !loads.contains(&load)
+            && !one.spans_laws
+            && own_mib > stored::OPEN_MPI_AUX_BAND_MIB;
+        if let (true, Some(only)) = (grows, loads.first()) {
+            let library = one.estimate.value - own_mib;
+            let half = one.estimate.half_width().unwrap_or(0.0);
+            one.estimate = up_to_proportion(
+                Estimate::plus_minus(own_mib, half),
+                f64::from(load) / f64::from(*only),
+            )
+            .plus_together(Estimate::exact(library));
+            one.own_half = one.estimate.half_width();
+            answered.warnings.push(format!(
+                "auxiliary files were only observed with {only} processes on a node: taken to lie between the same and in proportion"
+            ));
+        }
+        self.calibrated(Quantity::Aux, question, load, answered)
     }
 }
 

@@ -75,77 +75,25 @@ pub fn parse_pairs(path: &Utf8Path, text: &str) -> Result<Vec<ChangedPair>, Pred
         })?;
     let (mut pairs, mut seen) = (Vec::new(), BTreeSet::new());
     for record in records {
-        let line = record.line;
+        let row = PairRow {
+            path,
+            record,
+            places: &places,
+            decimal,
+        };
         if record.fields.len() != header.fields.len() {
             let (found, needed) = (record.fields.len(), header.fields.len());
-            return Err(wrong(
-                line,
+            return Err(row.wrong(
                 format!("expected {needed} fields as in the header, found {found}"),
                 "write one line for each pair of checkpoints",
             ));
         }
-        let text = |column: usize| record.fields[places[column]].text.trim();
-        let state = |column: usize| {
-            text(column).parse::<u32>().map_err(|_| {
-                wrong(
-                    line,
-                    format!(
-                        "column `{}`: `{}` is no number of a checkpoint",
-                        COLUMNS[column],
-                        text(column)
-                    ),
-                    "number the checkpoints in the order in which they were taken",
-                )
-            })
-        };
-        let amount = |column: usize, is_positive: bool| {
-            let value = decimal.number(text(column));
-            value
-                .filter(|v| v.is_finite() && (*v > 0.0 || !is_positive && *v == 0.0))
-                .ok_or_else(|| {
-                    let what = if is_positive {
-                        "a number above 0"
-                    } else {
-                        "a number of 0 or more"
-                    };
-                    wrong(
-                        line,
-                        format!(
-                            "column `{}`: `{}` is not {what}",
-                            COLUMNS[column],
-                            text(column)
-                        ),
-                        "leave out pairs that were not measured",
-                    )
-                })
-        };
-        let (from, to) = (state(0)?, state(1)?);
-        if from >= to {
-            return Err(wrong(
-                line,
-                format!("checkpoint {to} is compared with {from}, which is not older"),
-                "`from` is the older checkpoint of a pair, `to` the newer one",
-            ));
-        }
+        let pair = row.pair()?;
+        let (from, to) = (pair.from, pair.to);
         if !seen.insert((from, to)) {
-            return Err(wrong(
-                line,
+            return Err(row.wrong(
                 format!("the pair {from},{to} occurs twice"),
                 "give the pairs of one run and one block size",
-            ));
-        }
-        let pair = ChangedPair {
-            from,
-            to,
-            distance_s: amount(2, true)?,
-            changed_mib: amount(3, false)? / MIB,
-            full_mib: amount(4, true)? / MIB,
-        };
-        if pair.changed_mib > pair.full_mib {
-            return Err(wrong(
-                line,
-                format!("{} of {} bytes changed", text(3), text(4)),
-                "`bytes` is the size of the newer checkpoint, of which `changed_bytes` are a part",
             ));
         }
         pairs.push(pair);
@@ -158,6 +106,79 @@ pub fn parse_pairs(path: &Utf8Path, text: &str) -> Result<Vec<ChangedPair>, Pred
         ));
     }
     Ok(pairs)
+}
+
+/// A line of a table of pairs.
+struct PairRow<'a> {
+    path: &'a Utf8Path,
+    record: &'a csv::CsvRecord,
+    places: &'a [usize; COLUMNS.len()],
+    decimal: csv::Decimal,
+}
+
+impl PairRow<'_> {
+    fn wrong(&self, message: String, hint: &str) -> PredictError {
+        PredictError::Csv {
+            path: self.path.to_owned(),
+            line: self.record.line,
+            message,
+            hint: hint.to_owned(),
+        }
+    }
+
+    fn text(&self, column: usize) -> &str {
+        self.record.fields[self.places[column]].text.trim()
+    }
+
+    fn wrong_in(&self, column: usize, is_not: &str, hint: &str) -> PredictError {
+        let (name, text) = (COLUMNS[column], self.text(column));
+        self.wrong(format!("column `{name}`: `{text}` is {is_not}"), hint)
+    }
+
+    fn state(&self, column: usize) -> Result<u32, PredictError> {
+        self.text(column).parse::<u32>().map_err(|_| {
+            let hint = "number the checkpoints in the order in which they were taken";
+            self.wrong_in(column, "no number of a checkpoint", hint)
+        })
+    }
+
+    fn amount(&self, column: usize, is_positive: bool) -> Result<f64, PredictError> {
+        let value = self.decimal.number(self.text(column));
+        value
+            .filter(|v| v.is_finite() && (*v > 0.0 || !is_positive && *v == 0.0))
+            .ok_or_else(|| {
+                let is_not = if is_positive {
+                    "not a number above 0"
+                } else {
+                    "not a number of 0 or more"
+                };
+                self.wrong_in(column, is_not, "leave out pairs that were not measured")
+            })
+    }
+
+    fn pair(&self) -> Result<ChangedPair, PredictError> {
+        let (from, to) = (self.state(0)?, self.state(1)?);
+        if from >= to {
+            return Err(self.wrong(
+                format!("checkpoint {to} is compared with {from}, which is not older"),
+                "`from` is the older checkpoint of a pair, `to` the newer one",
+            ));
+        }
+        let pair = ChangedPair {
+            from,
+            to,
+            distance_s: self.amount(2, true)?,
+            changed_mib: self.amount(3, false)? / MIB,
+            full_mib: self.amount(4, true)? / MIB,
+        };
+        if pair.changed_mib > pair.full_mib {
+            return Err(self.wrong(
+                format!("{} of {} bytes changed", self.text(3), self.text(4)),
+                "`bytes` is the size of the newer checkpoint, of which `changed_bytes` are a part",
+            ));
+        }
+        Ok(pair)
+    }
 }
 
 /// All pairs of states that were compared, with the seconds between the times at which they were taken.

@@ -1,38 +1,33 @@
 //! What observations say that have only totals: the file of a rank, what is stored in all, the time. Nothing is known of what images are
 //! made of, so each total is fitted by itself against the processes.
 
-use super::{
-    compose::sum,
-    forecast::{ForecastLine, Prediction},
+use crate::predict::{
+    forecast::{Answered, Forecasts, Prediction},
     observation::Observation,
-    predictor::{Answered, Predictor},
+    predictor::Predictor,
     question::Question,
+    setting::RunSetting,
 };
+use crate::subject::contract::Subject;
 use cvc_core::quantity::Quantity;
 use cvc_model::{
     Estimate, Fit, FitError, Interval, ModelInfo, Parameter, Tier, least_squares, relative_weights,
 };
 use std::collections::BTreeSet;
 
-/// What images are made of: with one of them, zones are predicted and summed up.
-const PARTS: [Quantity; 4] = [
-    Quantity::Dtapp,
-    Quantity::Lb,
-    Quantity::Shmem,
-    Quantity::Image,
+/// What observations may have without zones and images.
+const TOTALS: [Quantity; 4] = [
+    Quantity::File,
+    Quantity::Ranks,
+    Quantity::Stored,
+    Quantity::Latency,
 ];
-
-/// Sizes that may be there without them.
-const SIZES: [Quantity; 3] = [Quantity::File, Quantity::Ranks, Quantity::Stored];
 
 /// Points beyond the parameters from which on a line has an interval: with one, it is so wide that it says nothing.
 const LEAST_FREEDOM: usize = 2;
 
 /// An interval that is narrower than this share of its value is one of points that lie on a line, but for rounding.
 const EXACT: f64 = 1e-9;
-
-/// What the identifiers of these models begin with.
-const TOTALS: &str = "totals-";
 
 /// A law of a total: its model, and the function of the processes that goes with b.
 #[derive(Clone, Copy)]
@@ -117,73 +112,59 @@ const RANKS: ModelInfo = ModelInfo {
     parameters: 0,
 };
 
-impl Prediction {
-    /// Whether it was fitted to totals alone: its interval is that of the fit, and not calibrated.
-    pub fn is_of_totals(&self) -> bool {
-        self.model.id.starts_with(TOTALS)
+/// What a checkpoint takes and stores, of observations without zones and images.
+pub(super) struct Totals;
+
+impl Subject for Totals {
+    fn is_observed(&self, observations: &[Observation]) -> bool {
+        !observations.is_empty() && !super::image::has_parts(observations)
+    }
+
+    fn forecast(&self, predictor: &Predictor<'_>, question: &Question, to: &mut Forecasts) {
+        let observations = predictor.training.items();
+        let any = TOTALS
+            .iter()
+            .any(|of| observations.iter().any(|o| o.value(*of).is_some()));
+        if any {
+            predictor.totals(question, to);
+        } else {
+            without_checkpoint(observations.len(), to);
+        }
     }
 }
 
-/// What the observations have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
-    /// Zones or images; or there are no observations.
-    Parts,
-    /// Only sizes of files.
-    Totals,
-    /// Nothing of a checkpoint.
-    NoCheckpoint,
+/// Adds the lines of a question where no observation has a checkpoint.
+fn without_checkpoint(observations: usize, to: &mut Forecasts) {
+    let reason = match observations {
+        1 => {
+            "the observation has no checkpoint, so there is nothing to predict one from".to_owned()
+        }
+        n => format!(
+            "none of the {n} observations has a checkpoint, so there is nothing to predict one from"
+        ),
+    };
+    for quantity in [Quantity::File, Quantity::Stored, Quantity::Latency] {
+        to.add(quantity, None, Answered::none(&reason));
+    }
 }
 
 impl Predictor<'_> {
-    /// What the observations have.
-    pub(super) fn told(&self) -> Told {
-        let items = self.training.items();
-        let any = |quantities: &[Quantity]| {
-            items
-                .iter()
-                .any(|o| quantities.iter().any(|q| o.value(*q).is_some()))
-        };
-        if items.is_empty() || any(&PARTS) {
-            Told::Parts
-        } else if any(&SIZES) || any(&[Quantity::Latency]) {
-            Told::Totals
-        } else {
-            Told::NoCheckpoint
-        }
-    }
-
-    /// The lines of a question where no observation has a checkpoint.
-    pub(super) fn without_checkpoint(&self) -> Vec<ForecastLine> {
-        let reason = match self.training.items().len() {
-            1 => "the observation has no checkpoint, so there is nothing to predict one from"
-                .to_owned(),
-            n => format!(
-                "none of the {n} observations has a checkpoint, so there is nothing to predict one from"
-            ),
-        };
-        [Quantity::File, Quantity::Stored, Quantity::Latency]
-            .map(|quantity| line(quantity, Answered::none(&reason)))
-            .into()
-    }
-
-    /// The lines of a question where the observations have only totals, with warnings.
-    pub(super) fn lines_of_totals(&self, question: &Question) -> (Vec<ForecastLine>, Vec<String>) {
-        let mut warnings: Vec<String> = question.taken_as.iter().cloned().collect();
+    /// Adds the lines of a question where the observations have only totals.
+    fn totals(&self, question: &Question, to: &mut Forecasts) {
+        to.warnings.extend(question.taken_as.clone());
         let file = self.total(Quantity::File, &FILE, question);
         let mut ranks = self.total(Quantity::Ranks, &SUM, question);
-        if let (None, Some(file)) = (prediction(&ranks), prediction(&file)) {
+        if let (None, Some(file)) = (ranks.forecast.prediction(), file.forecast.prediction()) {
             let processes = f64::from(question.setting.mapping.processes());
-            let files = sum(RANKS, file.estimate.times(processes), &[file]);
-            ranks = Answered::of(files);
+            let size = file.estimate.times(processes);
+            ranks = Answered::of(Prediction::made_of(RANKS, size, &[file]));
         }
         let mut stored = self.total(Quantity::Stored, &SUM, question);
-        if prediction(&stored).is_none() && prediction(&ranks).is_some() {
+        if stored.forecast.prediction().is_none() && ranks.forecast.prediction().is_some() {
             stored = Answered::none(
                 "only files of ranks were observed; `stored_mib` of a table has launchers and auxiliary files as well",
             );
         }
-        let latency = self.total(Quantity::Latency, &TIME, question);
         let nodes: BTreeSet<u32> = self
             .alike(question)
             .map(|o| o.setting.mapping.nodes())
@@ -191,30 +172,23 @@ impl Predictor<'_> {
         let asked = question.setting.mapping.nodes();
         if !nodes.is_empty() && !nodes.contains(&asked) {
             let seen: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-            warnings.push(format!(
+            to.warnings.push(format!(
                 "observed on {} nodes and asked for {asked}: the totals do not tell what nodes change",
                 seen.join(", ")
             ));
         }
-        let lines = [
-            (Quantity::File, file),
-            (Quantity::Ranks, ranks),
-            (Quantity::Stored, stored),
-            (Quantity::Latency, latency),
-        ];
-        (
-            lines
-                .map(|(quantity, answered)| line(quantity, answered))
-                .into(),
-            warnings,
-        )
+        to.add(Quantity::File, None, file);
+        to.add(Quantity::Ranks, None, ranks);
+        to.add(Quantity::Stored, None, stored);
+        let latency = self.total(Quantity::Latency, &TIME, question);
+        to.add(Quantity::Latency, None, latency);
     }
 
     /// Observations at the setting of a question, but for its mapping.
     fn alike<'a>(&'a self, question: &'a Question) -> impl Iterator<Item = &'a Observation> {
         let items = self.training.items().iter();
         items.filter(|o| {
-            let at = super::setting::RunSetting {
+            let at = RunSetting {
                 mapping: question.setting.mapping.clone(),
                 ..o.setting.clone()
             };
@@ -285,14 +259,13 @@ impl Predictor<'_> {
             }
         }
         Answered::of(Prediction {
-            estimate: Estimate { value, interval },
-            model: law.model,
-            reason: "the observations have no zones of images".into(),
             parameters,
             training,
-            candidates: Vec::new(),
-            own_half: None,
-            spans_laws: false,
+            ..Prediction::new(
+                law.model,
+                Estimate { value, interval },
+                "the observations have no zones of images",
+            )
         })
     }
 }
@@ -329,20 +302,5 @@ fn fitted(
     match best {
         Some((_, law, of)) => Ok((law, of)),
         None => fit(laws[0]).map(|of| (laws[0], of)),
-    }
-}
-
-fn prediction(answered: &Answered) -> Option<&Prediction> {
-    answered.forecast.prediction()
-}
-
-fn line(quantity: Quantity, answered: Answered) -> ForecastLine {
-    ForecastLine {
-        quantity,
-        unit: quantity.unit(),
-        node_load: None,
-        forecast: answered.forecast,
-        refused: answered.refused,
-        observed: None,
     }
 }
