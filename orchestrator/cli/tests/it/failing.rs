@@ -1,8 +1,8 @@
 //! Runs that fail: each with its cause, its logs kept, its retries counted, and an exit code that says so.
 
 use crate::common::{SITE, campaign, scripted};
-use cvc_testkit::{Campaign, Tool, campaign::read_json, require, wait_until};
-use std::{fs, process::Command, time::Duration};
+use cvc_testkit::{Campaign, Tool, campaign::read_json, require};
+use std::{fs, process::Command};
 
 /// The one failure of a campaign of one run without retries: its cause and detail.
 fn failure(c: &Campaign) -> (String, String) {
@@ -312,33 +312,6 @@ fn a_program_that_works_lets_the_campaign_go_on_and_hopeless_attempts_are_left_o
         status.contains("wall time") && !status.contains("skipped"),
         "{status}"
     );
-}
-
-#[test]
-fn a_retry_that_was_asked_for_and_killed_goes_on() {
-    require!(Tool::Mpich);
-    let c = scripted(
-        "retrykill",
-        "exit 1",
-        "repeats = 3\nretries = 0\nquarantine_after = 1",
-    );
-    c.run().expect(10);
-    c.put("bin/script.sh", "sleep 0.5; echo SUCCESS");
-    let started = c.events("run-started").len();
-    let controller = c.start(&["run", "campaign.toml", "--retry-failed"]);
-    wait_until("the retry", Duration::from_secs(20), || {
-        c.events("run-started").len() > started
-    });
-    controller.kill();
-    // the failure of before must not be taken for the outcome of what was cut off, nor the point be set aside still
-    c.run().expect(0);
-    assert_eq!(
-        c.run_names().iter().filter(|n| !n.contains('.')).count(),
-        3,
-        "{:?}",
-        c.run_names()
-    );
-    c.assert_nothing_left();
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! `kill -9` of the controller at any moment, then `cvc run` again: nothing lost, nothing repeated, no process left behind.
 
-use crate::common::{scripted, waiting};
+use crate::common::scripted;
 use cvc_testkit::{Campaign, Tool, process, require, wait_until};
 use nix::sys::signal::Signal;
-use serde_json::Value;
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 /// Enough for what is to happen, also on a machine with much other work.
@@ -198,135 +197,5 @@ fn a_shepherd_that_is_killed_alone_fails_its_run_and_leaves_nothing() {
     let (cause, detail) = &c.failures()[0];
     assert_eq!(cause, "ended-from-outside", "{detail}");
     assert!(detail.contains("its shepherd) was killed"), "{detail}");
-    c.assert_nothing_left();
-}
-
-#[test]
-fn cut_after_every_record_it_resumes_with_nothing_lost_and_nothing_repeated() {
-    require!(Tool::Mpich);
-    const RUNS: usize = 3;
-    let c = scripted(
-        "cut",
-        "echo SUCCESS",
-        &format!("repeats = {RUNS}\nretries = 0"),
-    );
-    c.run().expect(0);
-    let journal = c.root().join("journal.jsonl");
-    let whole = fs::read_to_string(&journal).expect("journal");
-    let lines: Vec<&str> = whole.lines().collect();
-    let store = c.dir().join("all-runs");
-    fs::rename(c.root().join("runs"), &store).expect("moves");
-    for cut in 0..=lines.len() {
-        // the world as it was when that record was the last one: directories of later runs did not exist
-        let written: Vec<Value> = lines[..cut]
-            .iter()
-            .map(|l| serde_json::from_str(l).expect("JSON"))
-            .collect();
-        let of = |kind: &str| -> Vec<String> {
-            written
-                .iter()
-                .filter(|e| e["event"] == kind)
-                .map(|e| e["run"].as_str().expect("a run").to_owned())
-                .collect()
-        };
-        let (intended, done) = (of("run-intended"), of("run-finished"));
-        for torn in [false, true] {
-            let _ = fs::remove_dir_all(c.root().join("runs"));
-            fs::create_dir_all(c.root().join("runs")).expect("makes");
-            for run in &intended {
-                // a run that was only intended has its directory whole (renamed, not yet in the journal) or half, by turns
-                let half = !done.contains(run) && torn;
-                copy(
-                    &store.join(run),
-                    &c.run_dir(&if half {
-                        format!("{run}.partial")
-                    } else {
-                        run.clone()
-                    }),
-                );
-                if half {
-                    fs::remove_file(c.run_dir(&format!("{run}.partial")).join("outcome.json"))
-                        .expect("removes");
-                }
-            }
-            let mut text: String = lines[..cut].iter().map(|l| format!("{l}\n")).collect();
-            if torn && let Some(next) = lines.get(cut) {
-                text.push_str(&next[..next.len() / 2]);
-            }
-            fs::write(&journal, text).expect("writes");
-            // which was of the whole one
-            let _ = fs::remove_file(c.root().join("journal.mark"));
-            let intact: BTreeMap<String, u64> = c
-                .run_names()
-                .into_iter()
-                .filter(|n| !n.ends_with(".partial"))
-                .map(|n| {
-                    (
-                        n.clone(),
-                        fs::metadata(c.run_dir(&n)).expect("a directory").ino(),
-                    )
-                })
-                .collect();
-            c.run().expect(0);
-            c.assert_whole(RUNS);
-            c.assert_nothing_left();
-            for (run, inode) in intact {
-                let now = fs::metadata(c.run_dir(&run)).expect("a directory").ino();
-                assert_eq!(
-                    now, inode,
-                    "cut after record {cut}, torn {torn}: whole run {run} was repeated"
-                );
-            }
-        }
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    let status = std::process::Command::new("cp")
-        .arg("-a")
-        .arg(from)
-        .arg(to)
-        .status()
-        .expect("cp");
-    assert!(status.success());
-}
-
-#[test]
-fn a_run_under_which_the_controller_ends_again_and_again_fails_and_the_others_go_on() {
-    require!(Tool::Mpich);
-    let (c, go) = waiting("poison", "repeats = 2\nretries = 0");
-    let begin = || {
-        let before = c.events("run-started").len();
-        let controller = c.start(&["run", "campaign.toml"]);
-        wait_until("the run", LIMIT, || c.events("run-started").len() > before);
-        controller
-    };
-    // a shutdown that does not wait is not the work of the run
-    let controller = begin();
-    controller.signal(Signal::SIGTERM);
-    wait_until("it to write the request down", LIMIT, || {
-        !c.events("interrupted").is_empty()
-    });
-    controller.kill();
-    for _ in 0..4 {
-        begin().kill();
-    }
-    fs::write(&go, "").expect("writes");
-    c.run().expect(10);
-    let failures = c.failures();
-    assert!(
-        failures.len() == 1
-            && failures[0].0 == "ended-from-outside"
-            && failures[0].1.contains("ended 4 times"),
-        "{failures:?}"
-    );
-    let counted = c
-        .events("run-abandoned")
-        .iter()
-        .map(|e| e["with_controller"] == true)
-        .collect::<Vec<_>>();
-    assert_eq!(counted, [false, true, true, true]);
-    assert_eq!(c.finishes().len(), 2, "the other run was made");
-    c.cvc(&["run", "--retry-failed", "campaign.toml"]).expect(0);
     c.assert_nothing_left();
 }

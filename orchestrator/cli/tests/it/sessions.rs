@@ -109,33 +109,6 @@ fn a_selection_of_nothing_is_told_with_what_there_is() {
 }
 
 #[test]
-fn no_run_begins_that_would_end_after_the_time_of_the_session() {
-    require!(Tool::Mpich);
-    // the first run shows that each takes five seconds, so that a second one does not fit into eight
-    let c = scripted("for", "sleep 5\necho SUCCESS", "repeats = 2");
-    let app = fs::read_to_string(c.dir().join("apps/script.toml")).expect("a descriptor");
-    c.put(
-        "apps/script.toml",
-        &app.replace("[workloads.any]", "[workloads.any]\ncore_s = 0.1"),
-    );
-    let told = c
-        .cvc(&["run", "campaign.toml", "--for", "8s"])
-        .expect(0)
-        .stderr;
-    assert_eq!(c.run_names().len(), 1, "{told}");
-    assert!(
-        told.contains("1 run is left; `cvc run campaign.toml` continues"),
-        "{told}"
-    );
-    let told = c
-        .cvc(&["run", "campaign.toml", "--for", "1h"])
-        .expect(0)
-        .stderr;
-    assert!(!told.contains("continues"), "{told}");
-    c.assert_whole(2);
-}
-
-#[test]
 fn a_time_too_short_for_any_run_begins_none() {
     require!(Tool::Mpich);
     let c = scripted("short", "echo SUCCESS", "repeats = 1");

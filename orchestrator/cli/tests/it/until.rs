@@ -78,58 +78,6 @@ fn a_point_that_scatters_little_ends_early_and_says_why() {
 }
 
 #[test]
-fn a_point_that_scatters_gets_all_its_runs_and_stays_wide() {
-    require!(Tool::Mpich);
-    let c = telling(
-        &["100", "80", "120"],
-        r#"{ min = 3, max = 5, until = "5%", of = "rate" }"#,
-    );
-    c.run().expect(0);
-    assert_eq!(c.run_names().len(), 5);
-    let decided = decisions(&c);
-    let reason = decided[0]["reason"].as_str().unwrap_or_default();
-    assert!(
-        decided[0]["is_narrow"] == false
-            && reason.ends_with("after 5 repeats, not the 5 % asked: no further run is left"),
-        "{decided:?}"
-    );
-    // a wider interval is enough for fewer; what has run stays
-    let text =
-        read(&c, "campaign.toml").replace("max = 5, until = \"5%\"", "max = 9, until = \"50%\"");
-    c.put("campaign.toml", &text);
-    c.run().expect(0);
-    assert_eq!(c.run_names().len(), 5);
-    let last = decisions(&c).pop().expect("a decision");
-    assert_eq!(
-        (&last["is_narrow"], &last["repeats"]),
-        (&Value::from(true), &Value::from(5)),
-        "{last}"
-    );
-}
-
-#[test]
-fn after_a_kill_the_decision_is_the_same() {
-    require!(Tool::Mpich);
-    let c = telling(
-        &["100", "101", "99"],
-        r#"{ min = 3, max = 8, until = "5 %", of = "rate" }"#,
-    );
-    c.run().expect(0);
-    // as if the controller had been killed before it could write the decision
-    let path = c.root().join("journal.jsonl");
-    let journal = fs::read_to_string(&path).expect("the journal");
-    let cut: String = journal
-        .lines()
-        .take_while(|l| !l.contains("point-decided"))
-        .map(|l| format!("{l}\n"))
-        .collect();
-    fs::write(&path, &cut).expect("writes");
-    fs::remove_file(path.with_extension("mark")).expect("removes");
-    c.run().expect(0);
-    assert_eq!((c.run_names().len(), decisions(&c).len()), (3, 1));
-}
-
-#[test]
 fn points_have_five_runs_at_least_unless_the_file_says_otherwise() {
     for (repeats, expected) in [
         (r#"{ max = 8, until = "5 %" }"#, "5 to 8"),

@@ -1,11 +1,17 @@
 //! The attempts of a walk: which begin, and what follows from their ends.
 
-use super::{Attempts, CampaignRunner, record::Abandoned, retries::Loss};
+use super::{
+    Attempts, CampaignRunner,
+    record::{Abandoned, CampaignRecord},
+    resources::Resources,
+    retries::Loss,
+};
 use crate::observe::Progress;
 use cvc_core::ids::{NodeName, RunId};
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::panics::panic_if_asked;
 use cvc_core::plan::PlannedRun;
+use cvc_core::point::Point;
 use cvc_core::store::{OutcomeFile, StoreError};
 use cvc_engine::attempt::{AttemptReporter, AttemptResult, Task, conclude_failed};
 use cvc_journal::{Event, RunState};
@@ -89,105 +95,29 @@ impl CampaignRunner<'_> {
         number: u64,
         attempts: &mut Attempts,
     ) -> Result<(), CampaignError> {
-        let run = planned.id.clone();
-        let Some(point) = self
-            .resources
-            .record
-            .scheduler
-            .point(&planned.point)
-            .cloned()
-        else {
-            return Err(StoreError::damaged(
-                self.resources.record.dir.plan(),
-                0,
-                format!("run {run} names a point that is not in the plan"),
-            )
-            .into());
+        let Resources { record, sites, .. } = &mut self.resources;
+        let Some(point) = record.scheduler.point(&planned.point) else {
+            let what = format!("run {} names a point that is not in the plan", planned.id);
+            return Err(StoreError::damaged(record.dir.plan(), 0, what).into());
         };
-        let state = self.resources.record.journal.state();
-        let attempt = self
-            .resources
-            .record
-            .scheduler
-            .retries
-            .attempts_before(state, &run)
-            .unwrap_or(0)
-            + 1;
-        let nodes = self
-            .resources
-            .record
-            .scheduler
-            .nodes_for(planned, &self.resources.sites);
-        let (Some(executor), Some(mut nodes)) =
-            (self.resources.sites.executor(&point.site).cloned(), nodes)
-        else {
-            return Err(CampaignError::internal(format!(
-                "site {} is not open",
-                point.site
-            )));
+        let nodes = record.scheduler.nodes_for(planned, sites);
+        let executor = sites.executor(&point.site).cloned();
+        let (Some(executor), Some(nodes)) = (executor, nodes) else {
+            let what = format!("site {} is not open", point.site);
+            return Err(CampaignError::internal(what));
         };
-        self.resources.record.observer.on(&Progress::RunStarted {
-            run: run.clone(),
-            point: Box::new(point.clone()),
-            repeat: planned.repeat,
-            attempt,
-            number,
-        });
-        let history = state.runs.get(&run);
-        let dispatches = history.map_or(0, |history| history.attempts.len());
-        // an earlier controller handed it over: only wait for it
-        let resumed = matches!(state.run(&run), Some(RunState::Open { .. }));
-        if resumed {
-            // it is where the earlier controller had it, unless that was of a version that did not say so
-            let before = history
-                .and_then(|history| history.attempts.last())
-                .map(|a| a.nodes.iter().map(ToString::to_string).collect::<Vec<_>>());
-            nodes = before.filter(|n| !n.is_empty()).unwrap_or(nodes);
-        } else {
-            let elsewhere = if executor.local_context().is_none() {
-                nodes.clone()
-            } else {
-                Vec::new()
-            };
-            let elsewhere: Vec<NodeName> = elsewhere.into_iter().map(Into::into).collect();
-            let nodes = self.resources.record.state().node_sets.write(&elsewhere);
-            self.resources.record.journal.write(Event::RunIntended {
-                run: run.clone(),
-                attempt,
-                nodes,
-            })?;
-        }
-        let dispatch = u32::try_from(if resumed {
-            dispatches.saturating_sub(1)
-        } else {
-            dispatches
-        })
-        .unwrap_or(u32::MAX);
-        let task = Task {
-            planned: planned.clone(),
-            disk_bytes: self
-                .resources
-                .record
-                .options
-                .disk_bytes
-                .get(&planned.point)
-                .copied(),
-            nodes,
-            point,
-            attempt,
-            dispatch,
-        };
+        let is_elsewhere = executor.local_context().is_none();
+        let task = record.intend(planned, number, point, nodes, is_elsewhere)?;
         self.limit.begin(&task.planned.id);
-        self.resources.record.scheduler.begin(task.clone());
-        let costs = self
-            .resources
-            .budget
-            .costs(&self.resources.budget_view(), &task.point.site);
-        let stop_signal = if costs {
-            self.resources.stops.paid_runs.subscribe()
+        record.scheduler.begin(task.clone());
+        let view = self.resources.budget_view();
+        let stops = &self.resources.stops;
+        let stop_signal = if self.resources.budget.costs(&view, &task.point.site) {
+            stops.paid_runs.subscribe()
         } else {
-            self.resources.stops.runs.subscribe()
+            stops.runs.subscribe()
         };
+        let run = planned.id.clone();
         let reporter = AttemptReporter {
             run: run.clone(),
             to: attempts.event_sender.clone(),
@@ -366,5 +296,55 @@ impl CampaignRunner<'_> {
             OverBudget::hint("cvc run")
         );
         Some((Cause::Budget, detail))
+    }
+}
+
+impl CampaignRecord<'_> {
+    /// Reports and journals that an attempt begins on these nodes. One that an earlier controller handed over is only waited for.
+    fn intend(
+        &mut self,
+        planned: &PlannedRun,
+        number: u64,
+        point: &Point,
+        mut nodes: Vec<String>,
+        is_elsewhere: bool,
+    ) -> Result<Task, CampaignError> {
+        let (run, state) = (&planned.id, self.journal.state());
+        let before = self.scheduler.retries.attempts_before(state, run);
+        let attempt = before.unwrap_or(0) + 1;
+        let earlier = state.runs.get(run).map_or(&[][..], |h| &h.attempts);
+        let mut dispatch = u32::try_from(earlier.len()).unwrap_or(u32::MAX);
+        self.observer.on(&Progress::RunStarted {
+            run: run.clone(),
+            point: Box::new(point.clone()),
+            repeat: planned.repeat,
+            attempt,
+            number,
+        });
+        if matches!(state.run(run), Some(RunState::Open { .. })) {
+            // it is where the earlier controller had it, unless that was of a version that did not say so
+            let before = earlier.last().map_or(&[][..], |a| &a.nodes[..]);
+            if !before.is_empty() {
+                nodes = before.iter().map(ToString::to_string).collect();
+            }
+            dispatch = dispatch.saturating_sub(1);
+        } else {
+            let elsewhere = nodes.iter().filter(|_| is_elsewhere);
+            let elsewhere: Vec<NodeName> = elsewhere.cloned().map(Into::into).collect();
+            let nodes = state.node_sets.write(&elsewhere);
+            self.journal.write(Event::RunIntended {
+                run: run.clone(),
+                attempt,
+                nodes,
+            })?;
+        }
+        Ok(Task {
+            planned: planned.clone(),
+            disk_bytes: self.options.disk_bytes.get(&planned.point).copied(),
+            nodes,
+            point: point.clone(),
+            attempt,
+            dispatch,
+        })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::memory::{Bench, Course, HOSTS, LOCAL, Settings, one_point};
 use cvc_controller::observe::Progress;
+use cvc_core::outcome::Cause;
 use cvc_core::stop::StopRequest;
 use cvc_core::store::OUTCOME;
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, sync::Arc, time::Duration};
@@ -186,4 +187,47 @@ async fn results_without_a_journal_are_not_overwritten() {
         error.contains("it is missing") && error.contains("would be overwritten"),
         "{error}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_was_requested_and_killed_continues() {
+    let bench = one_point("repeats = 3\nretries = 0\nquarantine_after = 1");
+    bench.set(|_, _| Course::Fails(1, Cause::Application, "exit code 1"));
+    assert_eq!(bench.run().await.failed, 1);
+    bench.set(|_, _| Course::Succeeds(100, 1.0));
+    let retry = Settings {
+        retry_failed: true,
+        ..Settings::default()
+    };
+    tokio::time::timeout(Duration::from_secs(5), bench.try_run(retry))
+        .await
+        .expect_err("it would have gone on");
+    // the failure of before is not the outcome of what was cut off, and the point is not set aside any more
+    bench.set(|_, _| Course::Succeeds(1, 1.0));
+    assert_eq!(bench.run().await.succeeded, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_written_run_is_made_again_whatever_the_journal_has_of_it() {
+    let bench = one_point("repeats = 2\nretries = 0");
+    bench.run().await;
+    let journal = bench.dir().journal();
+    let text = fs::read_to_string(&journal).expect("a journal");
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let last = &bench.plan.runs[1].id;
+    let intended = lines
+        .iter()
+        .rposition(|line| line.contains("run-intended"))
+        .expect("an intention");
+    for cut in [intended, intended + 1, intended + 2] {
+        fs::write(&journal, lines[..cut].concat()).expect("writes");
+        let _ = fs::remove_file(journal.with_extension("mark"));
+        let (run, partial) = (bench.dir().run(last), bench.dir().partial(last));
+        fs::rename(&run, &partial).expect("moves");
+        fs::remove_file(partial.join(OUTCOME)).expect("removes");
+        let before = bench.attempts()[0];
+        assert_eq!(bench.run().await.succeeded, 2, "cut after {cut}");
+        assert_eq!(bench.attempts(), [before + 1], "cut after {cut}");
+        assert!(!partial.exists());
+    }
 }

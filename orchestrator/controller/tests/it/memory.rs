@@ -264,12 +264,12 @@ fn spec(sites: &str, matrix: &str, run: &str) -> Spec {
 
 impl InMemory {
     /// Writes the directory of an attempt as the engine does.
-    fn write(&self, task: &Task, outcome: Outcome, figure: f64) -> OutcomeFile {
+    fn write(&self, task: &Task, outcome: Outcome, wall_s: f64, figure: f64) -> OutcomeFile {
         let run = &task.planned.id;
         let partial = self.dir.partial(run);
         fs::create_dir_all(&partial).expect("makes");
         let record = format!(
-            "{{\"run\":\"{run}\",\"name\":\"rate\",\"value\":{figure},\"unit\":\"Mop/s\",\"source\":\"app\"}}\n"
+            "{{\"run\":\"{run}\",\"name\":\"rate\",\"value\":{figure},\"unit\":\"Mop/s\",\"source\":\"application-output\"}}\n"
         );
         fs::write(partial.join("records.jsonl"), &record).expect("writes");
         let succeeded = outcome == Outcome::Succeeded;
@@ -277,7 +277,7 @@ impl InMemory {
             attempt: task.attempt,
             outcome,
             records: succeeded.then(|| cvc_core::ids::short_digest(record.as_bytes())),
-            wall_s: 60.0,
+            wall_s,
             manifest: Some(write_manifest(&partial, &[OUTCOME]).expect("a manifest")),
         };
         fs::write(
@@ -331,11 +331,16 @@ impl Executor<CampaignError> for InMemory {
         }
         Ok(match course {
             Course::Succeeds(_, figure) => {
-                AttemptResult::Ended(self.write(task, Outcome::Succeeded, figure))
+                AttemptResult::Ended(self.write(task, Outcome::Succeeded, seconds as f64, figure))
             }
             Course::Fails(_, cause, detail) => {
                 let detail = detail.to_owned();
-                AttemptResult::Ended(self.write(task, Outcome::Failed { cause, detail }, 0.0))
+                AttemptResult::Ended(self.write(
+                    task,
+                    Outcome::Failed { cause, detail },
+                    seconds as f64,
+                    0.0,
+                ))
             }
             Course::Returns(result) => result,
             Course::Breaks(problem) => {
