@@ -42,6 +42,8 @@ pub(super) struct OwnSeries {
     last: Vec<(String, FileFound)>,
     /// Numbers of those that were.
     measured: Vec<u64>,
+    /// The checkpoint of which stages have a copy, and have not done their work on.
+    pending: Option<Taken>,
     /// The last checkpoint that was tried in vain, and why.
     missed: Option<(u64, String)>,
     /// How far the clocks of other nodes are ahead of this one's, as far as it was asked, nanoseconds.
@@ -110,6 +112,7 @@ impl OwnSeries {
             last: Vec::new(),
             offsets_ns: BTreeMap::new(),
             measured: Vec::new(),
+            pending: None,
             missed: None,
             rest: (now, TICK),
         }
@@ -137,6 +140,7 @@ impl OwnSeries {
         if let Some(told) = &mut self.told {
             told.end();
         }
+        self.go_on(stages).await?;
         self.look(run, stages, true).await
     }
 
@@ -198,9 +202,20 @@ impl OwnSeries {
             (Ok(Hold::Open), number) => stages.confirm(number),
             (Ok(Hold::Held), Some(number)) => {
                 taken.number = number;
-                stages.after(&taken).await?;
+                self.pending = Some(taken);
+                self.go_on(stages).await?;
             }
             (Ok(Hold::Held), None) | (Err(_), _) => {}
+        }
+        Ok(())
+    }
+
+    /// Lets stages work on the copy of a checkpoint, or go on with what was dropped when the program ended.
+    async fn go_on(&mut self, stages: &mut Stages<'_>) -> Result<(), Halt> {
+        if let Some(taken) = &self.pending {
+            stages.after(taken).await?;
+            stages.confirm(Some(taken.number));
+            self.pending = None;
         }
         Ok(())
     }

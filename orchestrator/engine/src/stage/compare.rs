@@ -1,6 +1,6 @@
 //! What differs between the checkpoints of a series, measured before the next one overwrites them.
 
-use super::{Stage, Taken, lost};
+use super::{NodePart, Stage, Taken, lost};
 use crate::{
     crew::{self, CrewError},
     run::{Findings, LATER, RunContext, RunFailure, SOON},
@@ -13,13 +13,15 @@ use cvc_core::{
 use cvc_delta::Matrix;
 use cvc_delta_rules::{Method, MethodName, Threshold};
 use cvc_image::{OwnerZone, Part};
-use cvc_probe::sentinel::SeriesState;
+use cvc_probe::sentinel::{CheckpointFiles, SeriesState};
 use std::collections::BTreeMap;
 
 /// The checkpoints that were measured. Their hashes are where their files are: with the sentinels of the nodes.
 pub(super) struct Compare<'r> {
     run: &'r RunContext,
     measured: Vec<Measured>,
+    /// Whether the last of them may be none: its files could change while they were read.
+    is_unconfirmed: bool,
 }
 
 impl<'r> Compare<'r> {
@@ -28,13 +30,21 @@ impl<'r> Compare<'r> {
         Self {
             run,
             measured: Vec::new(),
+            is_unconfirmed: false,
         }
+    }
+
+    /// Those that are.
+    fn confirmed(&self) -> &[Measured] {
+        let unconfirmed = usize::from(self.is_unconfirmed);
+        &self.measured[..self.measured.len() - unconfirmed]
     }
 }
 
 #[async_trait]
 impl Stage for Compare<'_> {
     async fn after(&mut self, taken: &Taken) -> Result<(), RunFailure> {
+        self.confirm(None);
         let (used, earlier) = (&self.run.used, self.measured.len());
         let number = u32::try_from(earlier + 1).unwrap_or(u32::MAX);
         let parts = taken.parts.iter();
@@ -49,10 +59,15 @@ impl Stage for Compare<'_> {
             put(&mut measured, state);
         }
         self.measured.push(measured);
+        let of_program = |part: &NodePart| matches!(part.files, CheckpointFiles::Own { .. });
+        self.is_unconfirmed = taken.parts.iter().any(of_program);
         Ok(())
     }
 
     fn confirm(&mut self, number: Option<u64>) {
+        if !std::mem::take(&mut self.is_unconfirmed) {
+            return;
+        }
         match (number, self.measured.last_mut()) {
             (Some(number), Some(last)) => last.number = number,
             _ => drop(self.measured.pop()),
@@ -74,7 +89,7 @@ impl Stage for Compare<'_> {
     }
 
     fn measure(&self, planned: u64, to: &mut Findings) {
-        record(&self.measured, planned, to);
+        record(self.confirmed(), planned, to);
     }
 }
 

@@ -3,10 +3,10 @@
 use super::{Hold, NodePart, SCRATCH, Stage, Taken, lost};
 use crate::{
     crew::{self, CrewError},
-    run::{AttemptReporter, Findings, LATER, RunContext, RunFailure, fetch},
+    run::{AllocatedNodes, AttemptReporter, Findings, LATER, RunFailure, fetch},
 };
 use async_trait::async_trait;
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{DeltaSettings, DeltaWay},
     outcome::Cause,
@@ -32,7 +32,10 @@ struct Way {
 
 /// The series of a run, on the nodes that have its checkpoints.
 pub(super) struct Delta<'r> {
-    run: &'r RunContext,
+    used: &'r AllocatedNodes,
+    /// Directories of the run: where it works, and where what is kept of it goes.
+    work: &'r Utf8Path,
+    dir: &'r Utf8Path,
     keep: bool,
     /// The nodes that have its checkpoints.
     nodes: Vec<String>,
@@ -44,7 +47,12 @@ pub(super) struct Delta<'r> {
 
 impl<'r> Delta<'r> {
     /// None yet of a run.
-    pub fn new(run: &'r RunContext, settings: &DeltaSettings) -> Self {
+    pub fn new(
+        used: &'r AllocatedNodes,
+        work: &'r Utf8Path,
+        dir: &'r Utf8Path,
+        settings: &DeltaSettings,
+    ) -> Self {
         let of = |way| Way {
             way,
             states: Vec::new(),
@@ -52,16 +60,14 @@ impl<'r> Delta<'r> {
             memory_bytes: None,
         };
         Self {
-            run,
+            used,
+            work,
+            dir,
             keep: settings.keep,
             nodes: Vec::new(),
             ways: settings.ways().map(of).collect(),
             restarted_bytes: None,
         }
-    }
-
-    fn dir(&self) -> Utf8PathBuf {
-        self.run.work.join(SCRATCH)
     }
 
     /// Lets nodes work side by side; `cause` is that of a failure, and `what` says what failed.
@@ -71,7 +77,7 @@ impl<'r> Delta<'r> {
         cause: Cause,
         what: &str,
     ) -> Result<Vec<DeltaDone>, RunFailure> {
-        let (used, dir) = (&self.run.used, self.dir());
+        let (used, dir) = (self.used, self.work.join(SCRATCH));
         let several = works.len() > 1;
         let answers = used
             .crew
@@ -175,7 +181,7 @@ impl<'r> Delta<'r> {
 
     /// Brings the series of other nodes to where that of this one is kept, before they remove them.
     async fn fetch(&self) -> Result<(), RunFailure> {
-        let used = &self.run.used;
+        let used = self.used;
         let nodes = self.nodes.iter().map(String::as_str);
         for node in nodes.filter(|n| *n != used.head.name) {
             let kept = self.kept(node);
@@ -184,7 +190,7 @@ impl<'r> Delta<'r> {
             let patterns = [format!("{SCRATCH}/series/*")];
             let found = used
                 .crew
-                .globs(&[node], self.run.work.as_std_path(), &patterns, LATER)
+                .globs(&[node], self.work.as_std_path(), &patterns, LATER)
                 .await;
             for (_, files) in crew::whole(found).map_err(|error| lost(&error))? {
                 for file in files {
@@ -198,7 +204,7 @@ impl<'r> Delta<'r> {
 
     /// Where the series of a node is kept: that of the only one without its name.
     fn kept(&self, node: &str) -> Utf8PathBuf {
-        let kept = self.run.dir.join(KEPT);
+        let kept = self.dir.join(KEPT);
         if self.nodes.len() > 1 {
             kept.join(node)
         } else {
@@ -297,7 +303,7 @@ impl Stage for Delta<'_> {
         self.settle().await;
         let keeps = self.keep && self.ways.first().is_some_and(|w| !w.states.is_empty());
         let fetched = if keeps { self.fetch().await } else { Ok(()) };
-        let used = &self.run.used;
+        let used = self.used;
         let finish = |node: &str| {
             let here = keeps && node == used.head.name;
             let kept = here.then(|| self.kept(node).into());
@@ -392,6 +398,124 @@ fn not_done(what: &str, error: &CrewError) -> RunFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        run::{Node, Nodes},
+        transport::Transport,
+    };
+    use cvc_core::{campaign::StorageKind, ids::RunId, units::ByteSize};
+    use cvc_delta::Series;
+    use cvc_delta_rules::{Codec, MethodName};
+    use std::time::Duration;
+
+    /// Real checkpoints of a small program on two ranks.
+    const RELAX: &str = "../delta/tests/fixtures/relax";
+
+    /// A run on this machine alone, in a directory.
+    fn here(marker: &str) -> AllocatedNodes {
+        let Nodes { crew, head, .. } = Nodes::here();
+        let ranks: Vec<Node> = vec![head.clone()];
+        AllocatedNodes {
+            crew,
+            head,
+            ranks,
+            transport: Transport::Local,
+            storage: StorageKind::NodeLocal,
+            marker: marker.to_owned(),
+            dirs: Vec::new(),
+        }
+    }
+
+    fn settings(methods: &[MethodName]) -> DeltaSettings {
+        DeltaSettings {
+            methods: methods.to_vec(),
+            codecs: vec![Codec::Lz4],
+            blocks: vec![ByteSize(4 << 10)],
+            keep: true,
+        }
+    }
+
+    /// One of the checkpoints, where they lie.
+    fn taken(number: u64) -> Taken {
+        let part = NodePart {
+            node: "localhost".into(),
+            files: CheckpointFiles::Dir(format!("{RELAX}/{number}").into()),
+            content_bytes: 0,
+        };
+        Taken {
+            number,
+            at_s: 0.0,
+            parts: vec![part],
+        }
+    }
+
+    fn values(delta: &Delta<'_>, name: &str) -> Vec<(String, f64)> {
+        let mut findings = Findings::new(RunId::of(b"r"));
+        delta.measure(0, &mut findings);
+        let of = findings.records.iter().filter(|r| r.name == name);
+        of.map(|r| {
+            let label = |key: &str| r.labels.get(key).cloned().unwrap_or_default();
+            (format!("{} {}", label("ckpt"), label("method")), r.value)
+        })
+        .collect()
+    }
+
+    #[tokio::test]
+    async fn a_store_that_was_dropped_ends_all_the_same_and_is_counted() {
+        let root = tempfile::tempdir().expect("a directory");
+        let root = Utf8Path::from_path(root.path()).expect("UTF-8");
+        let (work, dir) = (root.join("work"), root.join("run"));
+        for made in [&work, &dir] {
+            std::fs::create_dir(made).expect("makes");
+        }
+        let (used, settings) = (here("dropped"), settings(&[MethodName::Incremental]));
+        let mut delta = Delta::new(&used, &work, &dir, &settings);
+        delta.after(&taken(1)).await.expect("stored");
+        let second = taken(2);
+        let limit = Duration::from_millis(1);
+        let dropped = tokio::time::timeout(limit, delta.after(&second)).await;
+        assert!(dropped.is_err(), "nothing is stored as fast as that");
+        delta.finish().await.expect("kept");
+        assert_eq!(values(&delta, names::SERIES_FILE_BYTES).len(), 2);
+        let kept = Series::open(dir.join(KEPT).as_std_path()).expect("a series");
+        assert_eq!(kept.states().len(), 2);
+        assert!(!work.join(SCRATCH).exists());
+    }
+
+    #[tokio::test]
+    async fn all_ways_are_measured_unless_they_are_stopped() {
+        let root = tempfile::tempdir().expect("a directory");
+        let root = Utf8Path::from_path(root.path()).expect("UTF-8");
+        let (used, settings) = (
+            here("ways"),
+            settings(&[MethodName::Incremental, MethodName::Full]),
+        );
+        let mut delta = Delta::new(&used, root, root, &settings);
+        let reporter = AttemptReporter {
+            run: RunId::of(b"r"),
+            to: tokio::sync::mpsc::unbounded_channel().0,
+        };
+        for number in 1..=3 {
+            delta.after(&taken(number)).await.expect("stored");
+        }
+        let stopped = AtomicBool::new(true);
+        delta.evaluate(&reporter, &stopped).await.expect("it ends");
+        assert!(values(&delta, names::SERIES_RESTORE_S).is_empty());
+        let go_on = AtomicBool::new(false);
+        delta.evaluate(&reporter, &go_on).await.expect("made");
+        let expected: Vec<String> = ["incremental", "full"]
+            .iter()
+            .flat_map(|method| (1..=3).map(move |ckpt| format!("{ckpt} {method}")))
+            .collect();
+        for name in [
+            names::SERIES_FILE_BYTES,
+            names::SERIES_STORE_S,
+            names::SERIES_RESTORE_S,
+        ] {
+            let (labels, found): (Vec<String>, Vec<f64>) = values(&delta, name).into_iter().unzip();
+            assert_eq!(labels, expected, "{name}");
+            assert!(found.iter().all(|value| *value > 0.0), "{name}: {found:?}");
+        }
+    }
 
     #[test]
     fn parts_of_nodes_are_added_and_times_are_those_of_the_slowest() {

@@ -52,7 +52,7 @@ pub trait Stage: Send + Sync {
         Ok(Hold::Open)
     }
 
-    /// Does its work on a checkpoint before the next one overwrites it.
+    /// Does its work on a checkpoint before the next one overwrites it. What was dropped is done again.
     ///
     /// # Errors
     /// Why it cannot be done. What was done of earlier ones stays.
@@ -103,7 +103,11 @@ pub enum Hold {
 
 /// The stages of a run, in their order.
 #[derive(Default)]
-pub struct Stages<'r>(Vec<Box<dyn Stage + 'r>>);
+pub struct Stages<'r> {
+    all: Vec<Box<dyn Stage + 'r>>,
+    /// The checkpoint that was not done when its work was dropped, and how many stages were.
+    under_way: Option<(u64, usize)>,
+}
 
 impl<'r> Stages<'r> {
     /// Those of a run.
@@ -111,21 +115,26 @@ impl<'r> Stages<'r> {
         let of = |stage| -> Box<dyn Stage + 'r> {
             match stage {
                 StagePlan::Compare => Box::new(compare::Compare::new(run)),
-                StagePlan::Delta(deltas) => Box::new(delta::Delta::new(run, deltas)),
+                StagePlan::Delta(deltas) => {
+                    Box::new(delta::Delta::new(&run.used, &run.work, &run.dir, deltas))
+                }
             }
         };
         let planned = run.checkpoint.stages(&run.point);
-        Self(planned.into_iter().map(of).collect())
+        Self {
+            all: planned.into_iter().map(of).collect(),
+            under_way: None,
+        }
     }
 
     /// Whether nothing is done with checkpoints.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// As [`Stage::hold`].
     pub async fn hold(&mut self, taken: &mut Taken) -> Result<Hold, RunFailure> {
-        for stage in &mut self.0 {
+        for stage in &mut self.all {
             if stage.hold(taken).await? == Hold::Held {
                 return Ok(Hold::Held);
             }
@@ -133,22 +142,28 @@ impl<'r> Stages<'r> {
         Ok(Hold::Open)
     }
 
-    /// As [`Stage::after`], of all, one after another.
+    /// As [`Stage::after`], of all, one after another. Called again for a checkpoint after it was dropped, it goes on with the stage that was not done.
     pub async fn after(&mut self, taken: &Taken) -> Result<(), RunFailure> {
-        for stage in &mut self.0 {
+        let done = match self.under_way {
+            Some((number, done)) if number == taken.number => done,
+            _ => 0,
+        };
+        for (n, stage) in self.all.iter_mut().enumerate().skip(done) {
+            self.under_way = Some((taken.number, n));
             stage.after(taken).await?;
         }
+        self.under_way = None;
         Ok(())
     }
 
     /// As [`Stage::confirm`].
     pub fn confirm(&mut self, number: Option<u64>) {
-        self.0.iter_mut().for_each(|stage| stage.confirm(number));
+        self.all.iter_mut().for_each(|stage| stage.confirm(number));
     }
 
     /// As [`Stage::before_restart`], the last stage first.
     pub async fn before_restart(&mut self) -> Result<(), RunFailure> {
-        for stage in self.0.iter_mut().rev() {
+        for stage in self.all.iter_mut().rev() {
             stage.before_restart().await?;
         }
         Ok(())
@@ -160,7 +175,7 @@ impl<'r> Stages<'r> {
         reporter: &AttemptReporter,
         stop: &AtomicBool,
     ) -> Result<(), RunFailure> {
-        for stage in &mut self.0 {
+        for stage in &mut self.all {
             stage.evaluate(reporter, stop).await?;
         }
         Ok(())
@@ -168,7 +183,7 @@ impl<'r> Stages<'r> {
 
     /// As [`Stage::settle`].
     pub async fn settle(&mut self) {
-        for stage in &mut self.0 {
+        for stage in &mut self.all {
             stage.settle().await;
         }
     }
@@ -176,7 +191,7 @@ impl<'r> Stages<'r> {
     /// As [`Stage::finish`], of all, whatever one of them says.
     pub async fn finish(&mut self) -> Result<(), RunFailure> {
         let mut finished = Ok(());
-        for stage in &mut self.0 {
+        for stage in &mut self.all {
             finished = finished.and(stage.finish().await);
         }
         finished
@@ -184,7 +199,7 @@ impl<'r> Stages<'r> {
 
     /// As [`Stage::measure`].
     pub fn measure(&self, planned: u64, to: &mut Findings) {
-        self.0.iter().for_each(|stage| stage.measure(planned, to));
+        self.all.iter().for_each(|stage| stage.measure(planned, to));
     }
 }
 

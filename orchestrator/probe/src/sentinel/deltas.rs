@@ -285,6 +285,17 @@ impl NodeDeltas {
         options: DeltaOptions,
         content_bytes: u64,
     ) -> Result<(), DeltaError> {
+        // another attempt at the run begins anew
+        if !live(dir).exists() {
+            *self = Self {
+                held: self.held.take(),
+                ..Self::default()
+            };
+        }
+        // whoever asked for it did not wait, and asks again
+        if self.states.last().is_some_and(|last| last.ckpt == number) {
+            return Ok(());
+        }
         make_dir(dir)?;
         let (copied, live) = (copied(dir), live(dir));
         let state = from.list(&mut self.saved)?;
