@@ -92,7 +92,7 @@ impl Observation {
     }
 
     /// MiB of the files of a node, if all nodes have the same number of ranks: those of all ranks, aggregators too, or the mean file of a rank by their number.
-    fn node_mib(&self) -> Option<f64> {
+    pub(crate) fn node_mib(&self) -> Option<f64> {
         let load = self.load()?;
         let of_all = self
             .value(Quantity::Ranks)

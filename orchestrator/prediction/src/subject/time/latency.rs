@@ -60,7 +60,7 @@ impl Predictor<'_> {
         let parts: Vec<&Prediction> = files.iter().collect();
         let library = self.library(question);
         let usable = |o: &Observation| {
-            let size = o.model_setting().output.node_mib.is_some();
+            let size = o.node_mib().is_some();
             size && o.setting.compression == Compression::None
                 && o.value(Quantity::Latency).is_some_and(|s| s > 0.0)
         };
