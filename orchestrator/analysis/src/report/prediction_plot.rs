@@ -1,10 +1,6 @@
 //! Plots of predicted and measured values at held-out points.
 
-use super::{
-    layout::{self, PlannedPlot},
-    model::Plot,
-    plot::{self, Categories, Marks, Panel, Whisker},
-};
+use super::layout::{self, PlannedPlot};
 use crate::results::{data::Data, rows::PointRow};
 use cvc_core::ids::PointId;
 use cvc_core::quantity::Quantity;
@@ -15,6 +11,10 @@ use cvc_model::{
 };
 use cvc_prediction::holdout::{HoldoutResult, quantity};
 use cvc_prediction::predict::zone_rule;
+use cvc_show::{
+    Plot,
+    plot::{self, Categories, Marks, Panel, Whisker},
+};
 use indexmap::IndexMap;
 use std::collections::HashMap;
 
@@ -243,8 +243,8 @@ impl<'a> Sheet<'a> {
         let panels = layout::cut(panels, &mut caption);
         let id = format!(
             "predicted-{}-{}",
-            super::slug(cvc_core::quantity::short(self.quantity)),
-            super::slug(self.app)
+            cvc_show::slug(cvc_core::quantity::short(self.quantity)),
+            cvc_show::slug(self.app)
         );
         let y = format!("{}, {}", self.quantity.title(), self.quantity.unit());
         let legend = [

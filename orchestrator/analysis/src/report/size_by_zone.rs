@@ -2,8 +2,6 @@
 
 use super::{
     layout::{self, PlannedPlot, Sheet},
-    model::{Block, Cell, Column, Plot, Section, Table},
-    plot::{self, Marks, Panel},
     summary,
 };
 use crate::results::{
@@ -11,6 +9,10 @@ use crate::results::{
     quantity,
 };
 use cvc_index::error::AnalysisError;
+use cvc_show::{
+    Block, Cell, Column, Plot, Section, Table,
+    plot::{self, Marks, Panel},
+};
 use indexmap::IndexMap;
 
 /// The zones of the thesis, with their headings.
@@ -231,7 +233,7 @@ fn table(data: &Data, rule: &str) -> Table {
     let id = if rule.is_empty() {
         "zones".to_owned()
     } else {
-        format!("zones_{}", super::slug(rule).replace('-', "_"))
+        format!("zones_{}", cvc_show::slug(rule).replace('-', "_"))
     };
     let title = if rule.is_empty() {
         "Zones".to_owned()

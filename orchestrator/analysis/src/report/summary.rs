@@ -1,15 +1,13 @@
 //! One row for each point: every quantity with its interval, and the same numbers in full.
 
-use super::{
-    model::{Block, Cell, Column, Section, Table},
-    restarts,
-};
+use super::restarts;
 use crate::report::consistency;
 use crate::results::{
     data::{Data, ReportedQuantity},
     quantity::{self, Tier},
     rows::PointRow,
 };
+use cvc_show::{Block, Cell, Column, Section, Table};
 
 pub(super) fn section(data: &Data) -> Section {
     let mut blocks = Vec::new();

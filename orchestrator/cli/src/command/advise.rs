@@ -11,9 +11,9 @@ use crate::{
 use cvc_analysis::{
     advice::{Advice, SCHEMA, Wishes, advice_report, advise as advise_upon},
     comparison::Side,
-    report::write_all,
 };
 use cvc_core::units::{counted, dollars, duration, size};
+use cvc_show::write_all;
 use serde::Serialize;
 use std::io::{self, Write};
 

@@ -9,7 +9,6 @@ use crate::{
     text::{paragraph, shown, table},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::report;
 use cvc_core::campaign::Format;
 use cvc_core::units::counted;
 use cvc_paper::paper::{self, Counts, Measurements, Paper, Reproduction};
@@ -89,7 +88,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
             chosen.sections.retain(|s| s.id == "tables");
             chosen
         });
-        files.extend(report::write_all(
+        files.extend(cvc_show::write_all(
             chosen.as_ref().unwrap_or(&report),
             &to,
             &[*format],

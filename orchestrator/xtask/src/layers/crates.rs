@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-core", &["cvc-os"]),
     ("cvc-journal", &["cvc-core", "cvc-os"]),
     ("cvc-model", &["cvc-core"]),
+    ("cvc-show", &["cvc-core", "cvc-model"]),
     (
         "cvc-engine",
         &[
@@ -88,6 +89,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-model",
             "cvc-index",
             "cvc-prediction",
+            "cvc-show",
         ],
     ),
     (
@@ -99,6 +101,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-index",
             "cvc-prediction",
             "cvc-analysis",
+            "cvc-show",
         ],
     ),
     (
@@ -154,6 +157,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-delta",
             "cvc-image-show",
             "cvc-probe",
+            "cvc-show",
             "cvc-trace",
             "cvc-trace-show",
         ],

@@ -11,10 +11,8 @@ use crate::{
     text::{paragraph, shown, table},
 };
 use camino::Utf8Path;
-use cvc_analysis::{
-    comparison::{SideComparison, compare_sides, comparison_report},
-    report::{slug, write_all},
-};
+use cvc_analysis::comparison::{SideComparison, compare_sides, comparison_report};
+use cvc_show::{slug, write_all};
 use serde::Serialize;
 use std::io::{self, Write};
 

@@ -1,19 +1,24 @@
-//! The parts of a report. Tables and plots make them, emitters write them, and neither side knows the other.
+//! The parts of a document. Commands and reports make them, emitters write them, and neither side knows the other.
 
-use crate::results::Records;
+use crate::error::ShowError;
+use cvc_core::store::StoreError;
 use cvc_model::{
     Estimate,
     stats::{Comparison, Summary},
 };
 use serde::Serialize;
+use std::sync::Arc;
 
-/// A report, built from an index alone: the same index gives the same report.
+/// Version of the model, as written to JSON.
+pub const SCHEMA: u32 = 1;
+
+/// Something that is shown: a report, a comparison, the answer of a command.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct Document {
     /// Version of this model.
     pub schema: u32,
     /// Subject of the report.
-    pub kind: ReportKind,
+    pub kind: DocumentKind,
     /// Name of the campaign or the paper.
     pub campaign: String,
     /// Heading: the title in the campaign file, else the campaign's name.
@@ -28,15 +33,32 @@ pub struct Report {
     /// Tables for programs, which only the CSV emitter writes: they say again, in long form, what the sections say.
     #[serde(skip)]
     pub data_tables: Vec<Table>,
-    /// All records, for readers who want to compute for themselves; only the CSV emitter writes them.
+    /// Rows that may be more than memory holds; only the CSV emitter writes them.
     #[serde(skip)]
-    pub records: Records,
+    pub long_rows: Option<Arc<dyn LongRows>>,
 }
+
+/// Rows for programs that are read when they are written.
+pub trait LongRows: std::fmt::Debug + Send + Sync {
+    /// Name of their file.
+    fn name(&self) -> &str;
+    /// Names of the columns.
+    fn columns(&self) -> Vec<String>;
+    /// Hands over the fields of one row after another.
+    ///
+    /// # Errors
+    /// When rows cannot be read, or `line` fails.
+    fn each(&self, line: LineWriter<'_>) -> Result<(), ShowError>;
+}
+
+/// Writes the fields of a row.
+pub type LineWriter<'a> =
+    &'a mut dyn FnMut(&mut dyn Iterator<Item = String>) -> Result<(), StoreError>;
 
 /// The subject of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ReportKind {
+pub enum DocumentKind {
     /// The runs of a campaign.
     Campaign,
     /// The printed tables of a paper.
@@ -47,7 +69,7 @@ pub enum ReportKind {
     Advice,
 }
 
-impl ReportKind {
+impl DocumentKind {
     /// Returns the words above the heading.
     pub fn words(self) -> &'static str {
         match self {
@@ -497,7 +519,7 @@ impl Table {
     }
 }
 
-impl Report {
+impl Document {
     /// Returns all tables, in order.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         self.sections
