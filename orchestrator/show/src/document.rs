@@ -111,6 +111,18 @@ pub enum Block {
         /// In order.
         pairs: Vec<(String, String)>,
     },
+    /// A paragraph of a list.
+    Item {
+        /// How far it is indented, from 0.
+        level: usize,
+        /// The text.
+        text: String,
+    },
+    /// A line that terminals do not wrap; empty between parts.
+    Line {
+        /// The text.
+        text: String,
+    },
     /// A command to type.
     Command {
         /// The command.
@@ -136,6 +148,9 @@ pub struct Table {
     /// Whether the table has no CSV file, because another table has the same data for programs.
     #[serde(skip)]
     pub page_only: bool,
+    /// Width for terminals that do not say theirs.
+    #[serde(skip)]
+    pub fallback_width: Option<u16>,
     /// Columns.
     pub columns: Vec<Column>,
     /// Rows; each has one cell for every column.
@@ -166,6 +181,24 @@ pub struct Column {
     pub better: Option<&'static str>,
     /// Whether only data files have it: its value is the same in every row, or follows from another column.
     pub data_only: bool,
+    /// What terminals do with its texts where the table is too wide.
+    #[serde(skip)]
+    pub narrow: Narrow,
+    /// Whether terminals align its texts on the right, as numbers are.
+    #[serde(skip)]
+    pub right: bool,
+}
+
+/// What becomes of a column's texts where a table is wider than the terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Narrow {
+    /// They stay.
+    #[default]
+    Keep,
+    /// They are wrapped between words.
+    Wrap,
+    /// Their middles are left out.
+    Shorten,
 }
 
 /// One cell. A predicted value is never `Measured`, nor a measured one `Predicted`. Large contents are boxed: a report of 10^5 runs has
@@ -422,6 +455,8 @@ impl Column {
             unit: None,
             better: None,
             data_only: false,
+            narrow: Narrow::Keep,
+            right: false,
         }
     }
 
@@ -449,6 +484,8 @@ impl Column {
             unit: Some(unit.to_owned()),
             better: None,
             data_only: false,
+            narrow: Narrow::Keep,
+            right: false,
         }
     }
 
@@ -512,10 +549,47 @@ impl Table {
             caption: caption.to_owned(),
             folded: false,
             page_only: false,
+            fallback_width: None,
             columns,
             rows: Vec::new(),
             notes: Vec::new(),
         }
+    }
+}
+
+impl Table {
+    /// Makes a table of texts for terminals, without rows.
+    pub fn plain<'a>(headings: impl IntoIterator<Item = &'a str>) -> Self {
+        let columns = headings.into_iter().map(|name| Column::plain(name, name));
+        Self::new("", "", "", columns.collect())
+    }
+
+    /// Adds a row of texts.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
+        self.rows.push(cells.into_iter().map(Cell::text).collect());
+    }
+
+    /// Lets the columns with these headings be wrapped between words.
+    pub fn wrap(self, headings: &[&str]) -> Self {
+        headings
+            .iter()
+            .fold(self, |table, heading| table.narrow(heading, Narrow::Wrap))
+    }
+
+    /// Sets what becomes of a column that is too wide.
+    pub fn narrow(mut self, heading: &str, narrow: Narrow) -> Self {
+        let columns = self.columns.iter_mut();
+        columns
+            .filter(|column| column.heading == heading)
+            .for_each(|column| column.narrow = narrow);
+        self
+    }
+
+    /// Aligns the texts of this column and those after it on the right.
+    pub fn right_from(mut self, first: usize) -> Self {
+        let columns = self.columns.iter_mut().skip(first);
+        columns.for_each(|column| column.right = true);
+        self
     }
 }
 
@@ -528,6 +602,8 @@ impl Document {
             .filter_map(|b| match b {
                 Block::Table(table) => Some(table),
                 Block::Text { .. }
+                | Block::Item { .. }
+                | Block::Line { .. }
                 | Block::Warning { .. }
                 | Block::Pairs { .. }
                 | Block::Command { .. }

@@ -3,11 +3,13 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `document.rs` | the parts of a document |
+//! | `blocks.rs` | what a command answers |
 //! | `format.rs` | numbers as they are shown: one scale and one number of decimals per column |
 //! | `plot.rs`, `lines.rs`, `dumbbells.rs` | drawings as SVG |
 //! | `slug.rs` | names for links and files |
 //! | `emit/` | one file for each format |
 
+mod blocks;
 pub mod document;
 pub mod dumbbells;
 mod emit;
@@ -17,11 +19,15 @@ mod lines;
 pub mod plot;
 mod slug;
 
+pub use blocks::Blocks;
 pub use document::{
     Against, Beside, Block, Cell, Column, Confidence, Document, DocumentKind, LineWriter, LongRows,
-    Mark, Note, Plot, SCHEMA, Section, Table,
+    Mark, Narrow, Note, Plot, SCHEMA, Section, Table,
 };
-pub use emit::write_all;
+pub use emit::{
+    terminal::{fits, paragraph, terminal_width, text},
+    write_all,
+};
 pub use error::ShowError;
 pub use lines::LinePlot;
 pub use slug::slug;

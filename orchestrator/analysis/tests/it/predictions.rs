@@ -458,7 +458,9 @@ fn the_short_form_of_the_section_is_as_before() {
                     .join(" ")
             ),
             Block::Plot(p) => format!("plot {}: {}", p.id, p.title),
-            Block::Text { text } => format!("text {text}"),
+            Block::Text { text } | Block::Item { text, .. } | Block::Line { text } => {
+                format!("text {text}")
+            }
             Block::Warning { text } => format!("warning {text}"),
             Block::Pairs { .. } | Block::Command { .. } => "other".to_owned(),
         })

@@ -12,7 +12,6 @@ use crate::{
     failure::Failure,
     machine::runtime,
     output::{self, note},
-    text::{paragraph, table},
 };
 use cvc_core::inventory::InventoryProgram;
 use cvc_core::plan::Plan;
@@ -20,8 +19,9 @@ use cvc_core::point::{Excluded, ExcludedBy, Point, Repeat, SAME_AS_OTHER};
 use cvc_core::units::{counted, size};
 use cvc_engine::attempt::Readiness;
 use cvc_session::{Expectations, Session, campaigns::unknown_hosts};
+use cvc_show::{Blocks, Table};
 use indexmap::{IndexMap, IndexSet};
-use std::{collections::HashMap, io::Write};
+use std::collections::HashMap;
 
 /// Maximum number of points that are listed below a reason that concerns them all.
 const MAX_POINTS: usize = 8;
@@ -37,14 +37,11 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
     )?;
     session.select(&args.selection.only)?;
     let plan = session.selected();
-    let mut out = std::io::BufWriter::new(output::shown_as(args.json));
     if args.json && !args.estimates {
         for (site, inventory) in unknown_hosts(&session.spec) {
             note(unknown_nodes(site, inventory));
         }
-        serde_json::to_writer_pretty(&mut out, &plan).map_err(std::io::Error::from)?;
-        writeln!(out)?;
-        out.flush()?;
+        output::print_json(&plan)?;
         return Ok(ExitStatus::Done);
     }
     let sites: IndexMap<_, _> = runtime()?.block_on(session.ask_sites(|_| Readiness::Find, |_| ()));
@@ -52,14 +49,11 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
     if args.json {
         let mut all = serde_json::to_value(&plan).map_err(std::io::Error::from)?;
         all["expected"] = expected_json::of(&view, args.sort);
-        serde_json::to_writer_pretty(&mut out, &all).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        output::print_json(&all)?;
     } else {
-        show(&mut out, &view, args.runs, args.sort)?;
-    }
-    out.flush()?;
-    drop(out);
-    if !args.json {
+        let mut out = Blocks::default();
+        show(&mut out, &view, args.runs, args.sort);
+        output::print(&out)?;
         tell_without_effect(&session);
         costs::tell_outdated(&view.expected, &view.expectations.prices, &args.file);
     }
@@ -88,12 +82,7 @@ fn unknown_nodes(site: &str, inventory: &InventoryProgram) -> String {
     )
 }
 
-fn show(
-    out: &mut impl Write,
-    view: &View<'_>,
-    every_run: bool,
-    sort: Option<SortBy>,
-) -> std::io::Result<()> {
+fn show(out: &mut Blocks, view: &View<'_>, every_run: bool, sort: Option<SortBy>) {
     let View {
         session,
         plan,
@@ -111,47 +100,38 @@ fn show(
         ..
     } = expectations;
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
-    writeln!(out, "campaign {}, seed {}", plan.campaign, plan.seed)?;
+    out.line(format!("campaign {}, seed {}", plan.campaign, plan.seed));
     if !spec.description.is_empty() {
-        writeln!(out, "{}", paragraph("", &spec.description))?;
+        out.say(&spec.description);
     }
     if spec.variant.is_none() && !spec.variants.is_empty() {
-        writeln!(
-            out,
-            "{}",
-            paragraph(
-                "",
-                &format!("variants (--variant NAME): {}", spec.variants.join(", "))
-            )
-        )?;
+        out.say(format!(
+            "variants (--variant NAME): {}",
+            spec.variants.join(", ")
+        ));
     }
-    constants(out, plan, &varying)?;
+    constants(out, plan, &varying);
     for (site, inventory) in
         unknown_hosts(spec).filter(|(site, _)| plan.points.iter().any(|p| p.point.site == *site))
     {
-        writeln!(out, "{}", paragraph("", &unknown_nodes(site, inventory)))?;
-        writeln!(
-            out,
-            "{}",
-            paragraph(
-                "  ",
-                &format!(
-                    "hint: for all commands to know them, write them to a file: {}",
-                    inventory.to_file()
-                )
-            )
-        )?;
+        out.say(unknown_nodes(site, inventory));
+        out.item(
+            1,
+            format!(
+                "hint: for all commands to know them, write them to a file: {}",
+                inventory.to_file()
+            ),
+        );
     }
 
     let one = expected.of_point(plan);
     let runs = view.runs();
-    let mut points = table(
+    let mut points = Table::plain(
         ["point"]
             .into_iter()
             .chain(varying.names().iter().map(String::as_str))
             .chain(["runs", "each", "space"])
             .chain(expected.has_price().then_some("cost")),
-        &[],
     );
     for (planned, estimate) in view.points(sort) {
         let (warmups, measured) = runs.get(&planned.id).copied().unwrap_or_default();
@@ -201,10 +181,11 @@ fn show(
                 warmups + measured,
             ));
         }
-        points.add_row(row);
+        points.row(row);
     }
-    if points.row_count() > 0 {
-        writeln!(out, "\n{}", points.trim_fmt())?;
+    if !points.rows.is_empty() {
+        out.gap();
+        out.table(points);
     }
 
     let not_here: Vec<_> = plan
@@ -214,37 +195,36 @@ fn show(
         .collect();
     if !not_here.is_empty() {
         let are = if not_here.len() == 1 { "is" } else { "are" };
-        writeln!(
-            out,
-            "\n{} {are} skipped here, because something is missing:",
+        out.heading(format!(
+            "{} {are} skipped here, because something is missing:",
             counted(not_here.len(), "point")
-        )?;
+        ));
         grouped(
             out,
             not_here
                 .iter()
                 .map(|p| (obstacles[&p.id].clone(), varying.show(&p.point))),
-        )?;
+        );
     }
     for site in sites.values().filter(|site| !site.not_started.is_empty()) {
         let (what, name) = (site.not_started.join(", "), &site.context.name);
         let text = format!(
             "{what} of the site {name}: found, but not started, because the file names what to start; `cvc doctor FILE` does"
         );
-        writeln!(out, "\n{}", paragraph("", &text))?;
+        out.gap();
+        out.say(text);
     }
     let (same, excluded): (Vec<&Excluded>, Vec<&Excluded>) = plan
         .excluded
         .iter()
         .partition(|e| e.reason.ends_with(SAME_AS_OTHER));
-    show_same(out, &same)?;
+    show_same(out, &same);
     if !excluded.is_empty() {
         let are = if excluded.len() == 1 { "is" } else { "are" };
-        writeln!(
-            out,
-            "\n{} {are} excluded:",
+        out.heading(format!(
+            "{} {are} excluded:",
             counted(excluded.len(), "point")
-        )?;
+        ));
         let all = Varying::of(
             excluded
                 .iter()
@@ -258,7 +238,7 @@ fn show(
             excluded
                 .iter()
                 .map(|e| (format!("{}: {}", by(e.by), e.reason), all.show(&e.point))),
-        )?;
+        );
     }
     if let Some(split) = &plan.predict {
         let train = if split.train.len() == 1 {
@@ -271,13 +251,12 @@ fn show(
         } else {
             format!("{} are", split.held_out.len())
         };
-        writeln!(
-            out,
-            "\n{train} the models, {held_out} held out and predicted"
-        )?;
+        out.heading(format!(
+            "{train} the models, {held_out} held out and predicted"
+        ));
     }
     if every_run {
-        writeln!(out, "\nruns in their order:")?;
+        out.heading("runs in their order:");
         let by_id: HashMap<_, &Point> = plan.points.iter().map(|p| (&p.id, &p.point)).collect();
         for (number, run) in (1..).zip(&plan.runs) {
             let point = by_id
@@ -288,7 +267,7 @@ fn show(
                 Repeat::Warmup(n) => format!("warm-up {n}"),
                 Repeat::Measured(n) => format!("repeat {n}"),
             };
-            writeln!(out, "{number:>6}  {}  {repeat:<10} {point}", run.id)?;
+            out.line(format!("{number:>6}  {}  {repeat:<10} {point}", run.id));
         }
     }
     let timed: Vec<_> = plan
@@ -326,53 +305,47 @@ fn show(
     } else {
         format!("about {}{beside}", duration(last_s.min(all_s)))
     };
-    writeln!(out, "\n{most}{}, {lasts}", counted(here, "run"))?;
+    out.heading(format!("{most}{}, {lasts}", counted(here, "run")));
     for told in expectations.without_cores(spec, plan) {
-        writeln!(out, "{}", paragraph("", &told))?;
+        out.say(told);
     }
     if let Some(until) = &spec.run.until {
         let of = until
             .of
             .as_deref()
             .unwrap_or("the checkpoint's time and the wall time");
-        writeln!(
-            out,
+        out.line(format!(
             "each point is repeated until the interval of {of} is within ±{} %",
             until.half_width_pct
-        )?;
+        ));
     }
     if let Some(blocks) = spec.run.blocks {
         let each = spec.run.repeats / blocks.count;
-        writeln!(
-            out,
+        out.line(format!(
             "divided among {} {}, {} of each point on each",
             blocks.count,
             blocks.of.many(),
             counted(each, "counted run")
-        )?;
+        ));
     }
     if all_s > MANY_DAYS * 86_400.0 {
-        writeln!(
-            out,
-            "is that meant? Fewer repeats, points or steps take less; `cvc run --for 8h` ends a session in time"
-        )?;
+        out.line("is that meant? Fewer repeats, points or steps take less; `cvc run --for 8h` ends a session in time");
     }
     let too_long = estimates.too_long(spec.run.timeout_s);
     for text in too_long.iter().chain(&estimates.too_short()) {
-        writeln!(out, "{}", paragraph("", text))?;
+        out.say(text);
     }
     if estimates.unknown > 0 {
-        writeln!(
-            out,
+        out.line(format!(
             "(the descriptors of {}, marked ~, do not say how long they compute)",
             counted(estimates.unknown, "point")
-        )?;
+        ));
     }
     for shortage in shortages {
-        writeln!(out, "{}", paragraph("", &shortage.told()))?;
+        out.say(shortage.told());
     }
     for need in &estimates.disk {
-        writeln!(out, "{}", Area::of(spec, &session.dir, need).told(need))?;
+        out.line(Area::of(spec, &session.dir, need).told(need).to_string());
     }
     space::show_basis(
         out,
@@ -380,30 +353,28 @@ fn show(
             .iter()
             .filter(|p| !obstacles.contains_key(&p.id))
             .filter_map(|p| spaces.get(&p.id)),
-    )?;
+    );
     if expected.has_price() {
-        costs::show(out, spec, expected, prices, too_long.is_some())?;
-        costs::show_each(out, view, sort, &varying)?;
-        costs::show_machines(out, view)?;
+        costs::show(out, spec, expected, prices, too_long.is_some());
+        costs::show_each(out, view, sort, &varying);
+        costs::show_machines(out, view);
     }
-    Ok(())
 }
 
 /// Says in one line for each reason how many combinations are not run because another one stands for them, and in which levels they differ from it.
-fn show_same(out: &mut impl Write, same: &[&Excluded]) -> std::io::Result<()> {
+fn show_same(out: &mut Blocks, same: &[&Excluded]) {
     if same.is_empty() {
-        return Ok(());
+        return;
     }
     let (are, them) = if same.len() == 1 {
         ("is", "it")
     } else {
         ("are", "them")
     };
-    writeln!(
-        out,
-        "\n{} {are} not run, because a point above stands for {them}:",
+    out.heading(format!(
+        "{} {are} not run, because a point above stands for {them}:",
         counted(same.len(), "combination")
-    )?;
+    ));
     let mut reasons: IndexMap<&str, Vec<&Point>> = IndexMap::new();
     for excluded in same {
         reasons
@@ -436,19 +407,14 @@ fn show_same(out: &mut impl Write, same: &[&Excluded]) -> std::io::Result<()> {
         } else {
             format!(" with {}", levels.join("; "))
         };
-        writeln!(
-            out,
-            "{}",
-            paragraph("  ", &format!("{}{with}: {reason}", points.len()))
-        )?;
+        out.item(1, format!("{}{with}: {reason}", points.len()));
     }
-    Ok(())
 }
 
 /// Shows once what all points share, but for factors that are as without being named.
-fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::Result<()> {
+fn constants(out: &mut Blocks, plan: &Plan, varying: &Varying) {
     let Some(first) = plan.points.first() else {
-        return writeln!(out, "no point is left to run");
+        return out.line("no point is left to run");
     };
     let built_in = Point::shown_factors(plan.points.iter().map(|p| &p.point));
     let names = built_in
@@ -464,11 +430,7 @@ fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::R
             ))
         })
         .collect();
-    writeln!(
-        out,
-        "{}",
-        paragraph("", &format!("in all points: {}", shared.join(", ")))
-    )
+    out.say(format!("in all points: {}", shared.join(", ")));
 }
 
 /// Whether a factor says nothing of any point that a campaign without it would not have.
@@ -486,29 +448,24 @@ fn is_default(plan: &Plan, name: &str) -> bool {
 }
 
 /// Reasons, and below each the points that it concerns.
-fn grouped(
-    out: &mut impl Write,
-    items: impl Iterator<Item = (String, String)>,
-) -> std::io::Result<()> {
+fn grouped(out: &mut Blocks, items: impl Iterator<Item = (String, String)>) {
     let mut groups: IndexMap<String, IndexSet<String>> = IndexMap::new();
     for (reason, point) in items {
         // what the shown factors do not tell apart stands once
         groups.entry(reason).or_default().insert(point);
     }
     for (reason, points) in groups {
-        writeln!(out, "{}", paragraph("  ", &reason))?;
+        out.item(1, reason);
         for point in points.iter().take(MAX_POINTS) {
-            writeln!(out, "    - {point}")?;
+            out.line(format!("    - {point}"));
         }
         if points.len() > MAX_POINTS {
-            writeln!(
-                out,
+            out.line(format!(
                 "    - and {} more; `cvc plan --json` lists all that are excluded",
                 points.len() - MAX_POINTS
-            )?;
+            ));
         }
     }
-    Ok(())
 }
 
 fn by(by: ExcludedBy) -> &'static str {

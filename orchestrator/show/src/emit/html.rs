@@ -104,7 +104,9 @@ fn policy(style: &str, script: &str) -> String {
 fn block(block: &Block, is_large: bool) -> Value {
     let of = |kind: &str, value: Value| json!({ "text": null, "warning": null, "pairs": null, "command": null, "table": null, "plot": null, "opens": false, "closes": false, kind: value });
     match block {
-        Block::Text { text } => of("text", json!(with_code(text))),
+        Block::Text { text } | Block::Item { text, .. } | Block::Line { text } => {
+            of("text", json!(with_code(text)))
+        }
         Block::Warning { text } => of("warning", json!(with_code(text))),
         Block::Pairs { pairs } => of(
             "pairs",

@@ -62,7 +62,9 @@ pub(super) fn files(report: &Document) -> Vec<(String, String)> {
         out.push_str(&format!("\n\\section{{{}}}\n", escape(&section.title)));
         for block in &section.blocks {
             match block {
-                Block::Text { text } => out.push_str(&format!("\n{}\n", escape(text))),
+                Block::Text { text } | Block::Item { text, .. } | Block::Line { text } => {
+                    out.push_str(&format!("\n{}\n", escape(text)))
+                }
                 Block::Warning { text } => {
                     out.push_str(&format!("\n\\textbf{{Note:}} {}\n", escape(text)))
                 }

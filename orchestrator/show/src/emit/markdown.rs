@@ -25,7 +25,9 @@ pub(super) fn text(report: &Document) -> String {
         out.push_str(&format!("\n## {}\n", section.title));
         for block in &section.blocks {
             match block {
-                Block::Text { text } => out.push_str(&format!("\n{}\n", escape(text))),
+                Block::Text { text } | Block::Item { text, .. } | Block::Line { text } => {
+                    out.push_str(&format!("\n{}\n", escape(text)))
+                }
                 Block::Warning { text } => {
                     out.push_str(&format!("\n> **Note:** {}\n", escape(text)))
                 }

@@ -5,6 +5,7 @@ mod html;
 mod json;
 mod latex;
 mod markdown;
+pub(crate) mod terminal;
 
 use crate::{document::Document, error::ShowError};
 use camino::{Utf8Path, Utf8PathBuf};

@@ -2,17 +2,15 @@
 
 mod aa_test;
 
-use crate::{args::CalibrateArgs, exit_status::ExitStatus, failure::Failure, output, text::table};
+use crate::{args::CalibrateArgs, exit_status::ExitStatus, failure::Failure, output};
 use cvc_core::store::write_output;
 use cvc_prediction::calibration::{
     Calibrated, Coverage, calibrate as measure, carried, page, picture,
 };
 use cvc_prediction::predict::{Observation, PredictError, from_csv, merge_repeated};
 use cvc_session::campaigns::campaign_dir;
-use std::{
-    io::Write,
-    time::{Duration, Instant},
-};
+use cvc_show::{Blocks, Table};
+use std::time::{Duration, Instant};
 
 /// Time between two lines where no terminal shows a bar.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -54,16 +52,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
             picture(&result).as_bytes(),
         )?;
     }
-    let mut out = output::shown_as(args.json);
-    if args.json {
-        writeln!(
-            out,
-            "{}",
-            serde_json::to_string_pretty(&result).map_err(std::io::Error::from)?
-        )?;
-    } else {
-        show(&mut out, &result)?;
-    }
+    output::answer(args.json, &result, |out| show(out, &result))?;
     Ok(ExitStatus::Done)
 }
 
@@ -79,15 +68,13 @@ fn observations(args: &CalibrateArgs) -> Result<Vec<Observation>, PredictError> 
     Ok(all)
 }
 
-fn show(out: &mut impl Write, result: &Calibrated) -> std::io::Result<()> {
-    let mut rows = table(
-        ["claim", "data", "repeats", "nominal, %", "measured, %", "±"],
-        &["repeats", "nominal, %", "measured, %", "±"],
-    );
+fn show(out: &mut Blocks, result: &Calibrated) {
+    let mut rows = Table::plain(["claim", "data", "repeats", "nominal, %", "measured, %", "±"])
+        .wrap(&["repeats", "nominal, %", "measured, %", "±"]);
     for s in &result.repeats {
         let half = s.interval().map_or(0.0, |i| 50.0 * (i.high - i.low));
         let claim = cvc_prediction::calibration::claim_in_words(s.claim);
-        rows.add_row([
+        rows.row([
             claim,
             s.data,
             &s.repeats.to_string(),
@@ -96,13 +83,14 @@ fn show(out: &mut impl Write, result: &Calibrated) -> std::io::Result<()> {
             &format!("{half:.1}"),
         ]);
     }
-    writeln!(out, "{}\n", rows.trim_fmt())?;
+    out.table(rows);
+    out.gap();
     let p = &result.predictions;
-    writeln!(
-        out,
-        "predictions of {}, each with intervals made of the others' errors:\n",
+    out.line(format!(
+        "predictions of {}, each with intervals made of the others' errors:",
         p.programs.join(", ")
-    )?;
+    ));
+    out.gap();
     let columns = [
         "of",
         "cells",
@@ -112,15 +100,15 @@ fn show(out: &mut impl Write, result: &Calibrated) -> std::io::Result<()> {
         "half width, %",
         "score, %",
     ];
-    let mut rows = table(columns, &columns[1..]);
+    let mut rows = Table::plain(columns).wrap(&columns[1..]);
     for c in std::iter::once(&p.all)
         .chain(&p.by_quantity)
         .chain(&p.by_reach)
         .chain(&p.by_program)
     {
-        rows.add_row(cells(c));
+        rows.row(cells(c));
     }
-    writeln!(out, "{}", rows.trim_fmt())
+    out.table(rows);
 }
 
 fn cells(c: &Coverage) -> [String; 7] {

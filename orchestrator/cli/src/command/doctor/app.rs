@@ -6,7 +6,7 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::machine,
-    text::{paragraph, table},
+    text::paragraph,
 };
 use camino::Utf8Path;
 use cvc_controller::runner::Options;
@@ -22,6 +22,7 @@ use cvc_core::record::names;
 use cvc_core::stop::StopSignal;
 use cvc_engine::attempt::{Fit, FitItem, ReadySite, check_fit, read_exit};
 use cvc_probe::shepherd::Exit;
+use cvc_show::Table;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 use std::{io::Write, path::PathBuf, time::Duration};
@@ -648,7 +649,7 @@ impl Fitted {
                 (false, _) => "the descriptor does not fit",
             };
             writeln!(out, "{}: {verdict}\n", examined.title(&self.app))?;
-            let mut lines = table(["", "what", "found"], &["found"]);
+            let mut lines = Table::plain(["", "what", "found"]).wrap(&["found"]);
             for item in &examined.items {
                 let mark = match item.fit {
                     Fit::Fits => "ok",
@@ -656,9 +657,9 @@ impl Fitted {
                     Fit::Fails => "--",
                     Fit::Unknown => "..",
                 };
-                lines.add_row([mark, &item.key, &item.found]);
+                lines.row([mark, &item.key, &item.found]);
             }
-            writeln!(out, "{}", lines.trim_fmt())?;
+            writeln!(out, "{}", lines)?;
             if let Some(hint) = &examined.hint {
                 writeln!(out, "{}", paragraph("  ", &format!("hint: {hint}")))?;
             }
