@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Sourced by ./quickstart, ./two-clusters and ./test: makes this machine ready, installing what is missing of packages.txt. Debian and Ubuntu
-# by apt; elsewhere it says what to install. `setup_machine lab` also brings what nodes on this machine need, `setup_machine tests` what all
-# tests need: servers of the distribution, none of which is started here, now or at the next boot, and from PyPI, into private directories,
-# MPICH, Ansible, moto and DFTracer.
+# by apt; elsewhere it says what to install. `setup_machine lab` also installs what nodes on this machine need, `setup_machine tests` what all
+# tests need: servers of the distribution, none of which is started here, now or at the next boot. `bring_for_tests` brings from PyPI, into
+# private directories, MPICH, Ansible, moto and DFTracer.
 
 # Whether one of the things that a package is needed for is here. Administrators' programs may not be on PATH of others.
 is_here() {
@@ -195,10 +195,12 @@ setup_machine() {
             by_hand "apt-get failed: its message is above"
         fi
     fi
-    if [ "${1:-}" = tests ]; then
-        bring_mpich
-        bring_ansible
-        bring_moto
-        bring_dftracer
-    fi
+}
+
+# What tests need from PyPI, which takes neither root nor a compiler: it can be brought while something else is done.
+bring_for_tests() {
+    bring_mpich
+    bring_ansible
+    bring_moto
+    bring_dftracer
 }

@@ -79,10 +79,11 @@ pub enum Command {
     Fsck(FsckArgs),
     /// Rebuild a campaign's report
     Report(ReportArgs),
-    /// Show how often the intervals that cvc prints hold
+    /// Show how often comparisons of a campaign call equal things different
     ///
-    /// And how often the comparisons of a campaign call equal things different.
-    Calibrate(CalibrateArgs),
+    /// An A/A test: odd repeats against even ones, and sites that are alike against each other.
+    #[command(alias = "calibrate")]
+    AaTest(AaTestArgs),
     /// Compare sites, campaigns or baselines, with verdicts
     ///
     /// Begins with what differs around the programs.
@@ -862,26 +863,13 @@ pub enum CompareGate {
 }
 
 #[derive(Args)]
-pub struct CalibrateArgs {
-    /// Campaign file, or a campaign's directory: measure how often its comparisons call equal repeats and equal sites different (A/A test)
-    #[arg(conflicts_with_all = ["from", "samples", "page", "write_table"])]
-    pub campaign: Option<Utf8PathBuf>,
+pub struct AaTestArgs {
+    /// Campaign file, or a campaign's directory
+    pub campaign: Utf8PathBuf,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Table of observed checkpoints of two programs or more, instead of the runs that cvc carries; may be given several times
-    #[arg(long, value_name = "TABLE")]
-    pub from: Vec<Utf8PathBuf>,
-    /// Samples that are simulated for each claim about repeats
-    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
-    pub samples: u32,
-    /// Write the result as calibration.md and img/calibration.svg into this directory
-    #[arg(long, value_name = "DIRECTORY")]
-    pub page: Option<Utf8PathBuf>,
-    /// Write the errors of predictions, from which their intervals are made, as a table
-    #[arg(long, value_name = "FILE")]
-    pub write_table: Option<Utf8PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

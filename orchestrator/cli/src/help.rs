@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Look", &["report", "image", "delta", "trace"]),
     (
         "Compare and decide",
-        &["compare", "advise", "predict", "calibrate"],
+        &["compare", "advise", "predict", "aa-test"],
     ),
     (
         "Papers and data of others",

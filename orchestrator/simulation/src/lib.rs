@@ -8,6 +8,7 @@
 //! or on a node ever lived at once, and that nothing is left anywhere.
 
 mod agent;
+pub mod calibration;
 mod campaigns;
 mod check;
 mod faults;

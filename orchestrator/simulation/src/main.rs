@@ -1,4 +1,4 @@
-//! `cargo xtask simulate` calls this: carries out schedules on all processors, and prints the story of one that goes wrong.
+//! `cargo xtask simulate` and `cargo xtask calibrate` call this: carries out schedules on all processors, and prints the story of one that goes wrong.
 
 #![expect(
     clippy::print_stdout,
@@ -6,7 +6,7 @@
     reason = "a tool for developers, which holds nothing that a broken pipe could leave behind"
 )]
 
-use cvc_simulation::{directory, simulate};
+use cvc_simulation::{calibration, directory, simulate};
 use std::{
     process::ExitCode,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -20,7 +20,18 @@ usage: cargo xtask simulate [--schedules N] [--from SEED]
   SEED  first seed [default: 1]; with --seed the only one, whose story is printed";
 
 fn main() -> ExitCode {
-    match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let result = match arguments.split_first() {
+        Some((first, rest)) if first == "calibrate" => {
+            let progress = |part, parts, what: &str| eprintln!("{part} of {parts}: {what}");
+            calibration::command::run(rest, progress).map(|text| {
+                println!("{text}");
+                true
+            })
+        }
+        _ => run(&arguments),
+    };
+    match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(problem) => {

@@ -29,7 +29,9 @@ usage: cargo xtask COMMAND
   dist          pack static programs with completions, manual pages, licences, SBOM and checksums; print the path of the tarball
   reference     write the generated pages and schemas again
   simulate [--schedules N] [--from SEED] | --seed SEED
-                carry out campaigns in a simulation in which much goes wrong; `--seed` tells the story of one";
+                carry out campaigns in a simulation in which much goes wrong; `--seed` tells the story of one
+  calibrate [--samples N] [--page DIRECTORY] [--from TABLE] [--write-table FILE] [--json]
+                measure how often the intervals that cvc prints hold";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -41,7 +43,8 @@ fn main() -> ExitCode {
         Some("node") => node::run(&arguments).map(|()| ExitCode::SUCCESS),
         Some("dist") => dist::run(&arguments).map(|()| ExitCode::SUCCESS),
         Some("reference") => reference::write().map(|()| ExitCode::SUCCESS),
-        Some("simulate") => simulate::run(&arguments).map(code),
+        Some("simulate") => simulate::run(&[], &arguments).map(code),
+        Some("calibrate") => simulate::run(&["calibrate"], &arguments).map(code),
         _ => Err(USAGE.into()),
     };
     result.unwrap_or_else(|problem| {

@@ -1,4 +1,4 @@
-//! `cargo xtask simulate`: the simulation, as fast as it is in a release, and with all its checks.
+//! `cargo xtask simulate` and `calibrate`: the simulations, as fast as they are in a release, and with all checks.
 
 use std::process::Stdio;
 
@@ -6,7 +6,7 @@ use std::process::Stdio;
 ///
 /// # Errors
 /// If cargo cannot be started, or the arguments are wrong.
-pub fn run(arguments: &[String]) -> Result<bool, String> {
+pub fn run(command: &[&str], arguments: &[String]) -> Result<bool, String> {
     let status = crate::workspace::cargo()
         .args([
             "run",
@@ -18,6 +18,7 @@ pub fn run(arguments: &[String]) -> Result<bool, String> {
             "cvc-simulation",
             "--",
         ])
+        .args(command)
         .args(arguments)
         .current_dir(crate::workspace::root()?)
         .stdin(Stdio::null())

@@ -4,7 +4,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use std::fs;
 
 /// Where the sources say "95 %": the end of the file's path, a part of the line, and the rows of the page that stand for it. Whoever writes it of
-/// another number adds a claim to `cvc calibrate`, or says something else.
+/// another number adds a claim to `cargo xtask calibrate`, or says something else.
 const SAID: [(&str, &str, &[&str]); 31] = [
     (
         "report/prediction_plot.rs",
@@ -140,7 +140,7 @@ const SAID: [(&str, &str, &[&str]); 31] = [
     ("predict/show.rs", "\"95 % interval\"", PREDICTED),
     ("predict/show.rs", "not calibrated at 95 %", &[]),
     (
-        "command/calibrate/aa_test.rs",
+        "command/aa_test.rs",
         "95 %",
         &[
             "ratio of independent repeats",
@@ -242,25 +242,5 @@ fn no_output_says_95_percent_of_a_number_that_the_calibration_page_does_not_have
                 "docs/calibration.md has no row {row:?}, of which {path} says {part:?}"
             );
         }
-    }
-}
-
-#[test]
-fn the_page_has_every_simulation_of_the_program() {
-    let page = fs::read_to_string(root().join("docs/calibration.md")).expect("the page");
-    for (claim, data, repeats) in cvc_model::stats::simulations() {
-        let row = format!(
-            "\n| {} | {data} | ",
-            cvc_prediction::calibration::claim_in_words(claim)
-        );
-        let column = if claim.is_stopped() {
-            format!("| from {repeats} |")
-        } else {
-            format!("| n = {repeats} |")
-        };
-        assert!(
-            page.contains(&row) && page.contains(&column),
-            "{row}{column}: run `cvc calibrate --samples 4000 --page docs`"
-        );
     }
 }

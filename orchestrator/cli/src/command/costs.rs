@@ -44,8 +44,10 @@ pub fn of_point(
     }
 }
 
-/// The part of the plan about money.
-pub fn show(out: &mut Blocks, spec: &Spec, expected: &Expected, book: &PriceBook, is_cut: bool) {
+/// The part of the plan about money. `is_cut`: runs do not come to their end.
+pub fn show(out: &mut Blocks, view: &View<'_>, is_cut: bool) {
+    let (spec, expected) = (&view.session.spec, &view.expected);
+    let book = &view.expectations.prices;
     let priced: Vec<&SiteCost> = expected.sites.iter().filter(|s| s.has_price()).collect();
     let mut rows = Table::plain([
         "site",
@@ -80,7 +82,8 @@ pub fn show(out: &mut Blocks, spec: &Spec, expected: &Expected, book: &PriceBook
             or_unknown(site.usd, at_most),
         ]);
     }
-    out.heading(format!("cost\n{}", rows));
+    out.heading("cost");
+    out.table(rows);
     total(out, spec, expected, &priced, is_cut);
 
     out.heading("breakdown:");
@@ -178,15 +181,11 @@ pub fn show_each(out: &mut Blocks, view: &View<'_>, sort: Option<SortBy>, varyin
     if rows.rows.is_empty() {
         return;
     }
-    out.heading(format!(
-        "cost of one run{}\n{}",
-        if takes_checkpoints {
-            " and one checkpoint"
-        } else {
-            ""
-        },
-        rows
-    ));
+    out.heading(match takes_checkpoints {
+        true => "cost of one run and one checkpoint",
+        false => "cost of one run",
+    });
+    out.table(rows);
     if bound_by_storage > 0 {
         let text = format!(
             "~: what the disks of the fullest node take for an image of the size at most, at the highest rate of their volumes and instance (as published on {})",

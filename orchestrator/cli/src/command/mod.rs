@@ -1,7 +1,7 @@
 //! The commands: each parses nothing and decides little; it calls the library and shows the result.
 
+mod aa_test;
 mod advise;
-mod calibrate;
 mod compare;
 mod costs;
 mod delta;
@@ -65,7 +65,7 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Explain(args) => explain::explain(&args),
         Command::Fsck(args) => fsck::fsck(&args),
         Command::Report(args) => report::report(&args),
-        Command::Calibrate(args) => calibrate::calibrate(&args),
+        Command::AaTest(args) => aa_test::test(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Import(args) => import::import(&args),
         Command::Export(args) => export::export(&args),

@@ -116,5 +116,5 @@ fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
             }
         }
     }
-    writeln!(output::shown(), "{}", rows)
+    writeln!(output::shown(), "{rows}")
 }

@@ -1,4 +1,4 @@
-//! `cvc calibrate CAMPAIGN`: repeats and sites that are equal, compared.
+//! `cvc aa-test CAMPAIGN`: repeats and sites that are equal, compared.
 
 use crate::common::campaign;
 use cvc_testkit::{Tool, require};
@@ -13,13 +13,13 @@ fn repeats_and_sites_of_a_real_campaign_are_compared() {
     let c = campaign("equal", &format!("{SITES}{matrix}"));
     c.script_app("script", "sleep 0.05\necho SUCCESS", "");
     c.run().expect(0);
-    let told = c.cvc(&["calibrate", "campaign.toml"]).expect(0).stdout;
+    let told = c.cvc(&["aa-test", "campaign.toml"]).expect(0).stdout;
     assert!(
         told.contains("A/A test, odd against even repeats: ") && told.contains("A/A test, sites: "),
         "{told}"
     );
     let json = c
-        .cvc(&["calibrate", "campaign.toml", "--json"])
+        .cvc(&["aa-test", "campaign.toml", "--json"])
         .expect(0)
         .stdout;
     let json: Value = serde_json::from_str(&json).expect("JSON");
@@ -50,7 +50,7 @@ fn too_few_repeats_are_told_with_what_to_do() {
     let c = campaign("equal", &format!("{SITES}{matrix}"));
     c.script_app("script", "echo SUCCESS", "");
     c.run().expect(0);
-    let told = c.cvc(&["calibrate", "campaign.toml"]).expect(8).stderr;
+    let told = c.cvc(&["aa-test", "campaign.toml"]).expect(8).stderr;
     assert!(
         told.contains("nothing could be compared") && told.contains("repeats = 8"),
         "{told}"

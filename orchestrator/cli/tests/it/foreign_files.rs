@@ -110,7 +110,7 @@ fn no_command_but_run_doctor_and_install_starts_what_a_campaign_file_names() {
         &["status", dir],
         &["report", "campaign.toml", "--to", "r1"],
         &["report", dir, "--to", "r2"],
-        &["calibrate", dir],
+        &["aa-test", dir],
         &["fsck", "campaign.toml"],
         &["fsck", dir],
         &["fsck", dir, "--repair"],

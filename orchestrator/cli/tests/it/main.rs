@@ -4,7 +4,6 @@
 
 mod aa_test;
 mod blocks;
-mod calibrate;
 mod campaign;
 #[cfg(feature = "ec2")]
 mod cloud;

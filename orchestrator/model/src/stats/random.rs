@@ -6,7 +6,7 @@ use rand_chacha::{
 };
 
 /// Returns a generator whose seed is the digest of the data.
-pub(super) fn seeded<'a>(samples: impl IntoIterator<Item = &'a [f64]>) -> ChaCha8Rng {
+pub fn seeded<'a>(samples: impl IntoIterator<Item = &'a [f64]>) -> ChaCha8Rng {
     let mut digest = blake3::Hasher::new();
     for sample in samples {
         digest.update(&(sample.len() as u64).to_le_bytes());
@@ -18,12 +18,12 @@ pub(super) fn seeded<'a>(samples: impl IntoIterator<Item = &'a [f64]>) -> ChaCha
 }
 
 /// Returns a random whole number below another; which of them it is differs by less than one part in 2⁵⁰ from equal chances.
-pub(super) fn below(random: &mut ChaCha8Rng, end: usize) -> usize {
+pub fn below(random: &mut ChaCha8Rng, end: usize) -> usize {
     ((u128::from(random.next_u64()) * end as u128) >> 64) as usize
 }
 
 /// Returns a standard normal number (Box and Muller 1958).
-pub(super) fn normal(random: &mut ChaCha8Rng) -> f64 {
+pub fn normal(random: &mut ChaCha8Rng) -> f64 {
     let uniform =
         |random: &mut ChaCha8Rng| ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     (-2.0 * uniform(random).ln()).sqrt() * (std::f64::consts::TAU * uniform(random)).cos()

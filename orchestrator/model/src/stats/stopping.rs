@@ -39,7 +39,7 @@ pub(super) fn stopped_interval(values: &[f64]) -> Option<(Interval, Scale)> {
 const SIMULATED: (usize, f64) = (20, 5.0);
 
 /// Draws values until their interval is narrow, for simulations: at least so many.
-pub(super) fn stopped_sample(
+pub fn stopped_sample(
     least: usize,
     mut value: impl FnMut(&mut ChaCha8Rng) -> f64,
     random: &mut ChaCha8Rng,

@@ -30,7 +30,7 @@ impl Predictor<'_> {
     }
 
     /// The largest error of these runs; `None` without any.
-    pub(crate) fn own_error(&self, quantity: Quantity, question: &Question) -> Option<f64> {
+    pub fn own_error(&self, quantity: Quantity, question: &Question) -> Option<f64> {
         calibration::own_error(quantity, &self.left_out(quantity, question))
     }
 

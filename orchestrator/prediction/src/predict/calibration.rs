@@ -2,7 +2,7 @@
 //!
 //! A curve through few runs tells too little of its own error. What can be told is how such curves erred elsewhere, and how far this one misses
 //! the program's own runs if they are left out: the table has, for each kind of prediction ([`Kind`]), how the former goes with the latter and
-//! with the reach ([`cvc_model::conformal`]). [`crate::calibration`] makes the trials.
+//! with the reach ([`cvc_model::conformal`]). `cargo xtask calibrate` makes the trials.
 
 use super::observation::Observation;
 use cvc_core::point::Compression;
@@ -107,13 +107,29 @@ impl Key {
     }
 }
 
+/// The quantities of which the calibration page says how often intervals hold, in its order.
+pub const WITH_KNOWN_COVERAGE: [Quantity; 12] = [
+    Quantity::Dtapp,
+    Quantity::Lb,
+    Quantity::Shmem,
+    Quantity::Headers,
+    Quantity::Image,
+    Quantity::File,
+    Quantity::Launchers,
+    Quantity::Aux,
+    Quantity::Stored,
+    Quantity::Coordination,
+    Quantity::Storage,
+    Quantity::Latency,
+];
+
 fn depends_on_library(quantity: Quantity) -> bool {
     matches!(quantity, Quantity::Launchers | Quantity::Aux)
 }
 
 /// What is added to a quantity before its relative error is taken, in its unit: few pages of data, the library's memory without its segment, a
 /// polling tick of the coordinator are not told more exactly the smaller the whole is.
-pub(crate) fn offset(quantity: Quantity) -> f64 {
+pub fn error_offset(quantity: Quantity) -> f64 {
     match quantity {
         Quantity::Dtapp => 0.3,
         Quantity::Shmem => 3.0,
@@ -137,8 +153,9 @@ pub(super) type Backtest = BTreeMap<Quantity, Vec<LeftOut>>;
 
 /// The largest error of own runs that were left out; `None` without any.
 pub(crate) fn own_error(quantity: Quantity, left_out: &[LeftOut]) -> Option<f64> {
-    let error =
-        |run: &LeftOut| conformal::relative_error(run.predicted, run.measured, offset(quantity));
+    let error = |run: &LeftOut| {
+        conformal::relative_error(run.predicted, run.measured, error_offset(quantity))
+    };
     left_out.iter().filter_map(error).reduce(f64::max)
 }
 
@@ -190,7 +207,7 @@ impl Calibration {
                 Line {
                     trials: trials.len(),
                     programs,
-                    shape: Shape::of(&trials, offset(key.quantity))?,
+                    shape: Shape::of(&trials, error_offset(key.quantity))?,
                 },
             ))
         };
@@ -479,7 +496,7 @@ pub(super) enum From {
 
 /// With an interval that is at least as wide as the table says, and of that width if there was none.
 pub(super) fn widened(quantity: Quantity, estimate: Estimate, calibrated: Calibrated) -> Estimate {
-    let told = conformal::interval(estimate.value, calibrated.half, offset(quantity));
+    let told = conformal::interval(estimate.value, calibrated.half, error_offset(quantity));
     match (told.interval, estimate.interval) {
         (Some(told), Some(own)) => Estimate::between(
             estimate.value,

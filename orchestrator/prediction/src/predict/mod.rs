@@ -24,7 +24,7 @@
 //! the reason.
 
 mod backtest;
-pub(crate) mod calibration;
+mod calibration;
 mod compose;
 mod covariates;
 mod csv;
@@ -51,7 +51,9 @@ mod time;
 mod totals;
 mod unmeasured;
 
-pub use calibration::{Basis, Calibrated, Calibration, DataPlace, Kind, TrialError};
+pub use calibration::{
+    Basis, Calibrated, Calibration, DataPlace, Kind, TrialError, WITH_KNOWN_COVERAGE, error_offset,
+};
 pub use csv::{from_csv, parse};
 pub use environment::{Environment, KernelEra, ZoneRules};
 pub use error::PredictError;

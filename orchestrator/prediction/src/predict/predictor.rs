@@ -310,7 +310,7 @@ impl<'s> Predictor<'s> {
 
     /// What kind of prediction one of a quantity is, on a node with `load` processes, and how far it reaches beyond the runs; `None` if no run
     /// tells of the quantity.
-    pub(crate) fn kind_of(
+    pub fn kind_of(
         &self,
         quantity: Quantity,
         question: &Question,

@@ -1,6 +1,5 @@
 //! Tests of predictions.
 
-mod calibration;
 mod common;
 mod delta;
 mod gzip;

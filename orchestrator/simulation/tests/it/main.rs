@@ -1,4 +1,7 @@
-//! Schedules that follow from their seeds.
+//! Schedules that follow from their seeds, and how often intervals hold.
+
+mod calibrate;
+mod calibration;
 
 use cvc_simulation::{Story, directory, simulate};
 

@@ -36,6 +36,14 @@ const CHOOSE_TARGETS: &[&str] = &[
     "--all-targets",
 ];
 
+/// All packages but those that need the cloud's SDK, whose million generated lines take minutes to compile.
+const WITHOUT_SDK: [&str; 4] = [
+    "--workspace",
+    "--exclude",
+    "cvc-ec2",
+    "--no-default-features",
+];
+
 /// The parsed arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Arguments {
@@ -47,6 +55,10 @@ pub struct Arguments {
     pub ignored: Ignored,
     /// Whether documentation tests run.
     pub doc: Doc,
+    /// Whether slow tests run too, and those that need the cloud's SDK.
+    pub all: bool,
+    /// Whether the tests are only compiled.
+    pub compile_only: bool,
     /// Whether the output of passing tests is shown.
     pub show_output: bool,
     /// Number of tests to run in parallel; `None`: as many as the machine has capacity for.
@@ -91,6 +103,8 @@ impl Arguments {
             let name = argument.split('=').next().unwrap_or_default();
             match argument.as_str() {
                 "--doc" => parsed.doc = Doc::Only,
+                "--all" => parsed.all = true,
+                "--no-run" => parsed.compile_only = true,
                 // always passed to cargo
                 "--locked" | "--no-fail-fast" => {}
                 _ if argument.starts_with('-') => {
@@ -155,9 +169,19 @@ impl Arguments {
         Ok(())
     }
 
+    /// Returns the packages and features that cargo gets for tests: those chosen, or all, without `--all` but the cloud's SDK.
+    pub fn selection(&self) -> &'static [&'static str] {
+        match (self.chooses_packages(), self.all) {
+            (true, _) => &[],
+            (false, true) => &["--workspace"],
+            (false, false) => &WITHOUT_SDK,
+        }
+    }
+
     /// Tells whether nothing was selected, so that the whole suite runs.
     pub fn is_everything(&self) -> bool {
-        self.cargo.is_empty()
+        self.all
+            && self.cargo.is_empty()
             && self.filters.is_empty()
             && self.doc == Doc::Too
             && self.ignored != Ignored::Only
@@ -193,12 +217,30 @@ mod tests {
         assert_eq!(parse(""), Arguments::default());
         assert_eq!(parse("--locked --no-fail-fast"), Arguments::default());
         assert!(!parse("").chooses_packages());
-        assert!(parse("--locked").is_everything() && parse("-- --test-threads 2").is_everything());
         assert!(
-            ["-p cvc", "name", "--doc", "--test=cloud", "-- --skip a"]
-                .iter()
-                .all(|some| !parse(some).is_everything())
+            parse("--all --locked").is_everything()
+                && parse("--all -- --test-threads 2").is_everything()
         );
+        assert!(
+            [
+                "",
+                "--all -p cvc",
+                "--all name",
+                "--all --doc",
+                "--all --test=cloud",
+                "--all -- --skip a"
+            ]
+            .iter()
+            .all(|some| !parse(some).is_everything())
+        );
+    }
+
+    #[test]
+    fn the_sdk_is_compiled_only_for_all_tests() {
+        assert!(parse("name").selection().contains(&"cvc-ec2"));
+        assert_eq!(parse("--all").selection(), ["--workspace"]);
+        assert!(parse("-p cvc-ec2").selection().is_empty());
+        assert!(parse("--no-run").compile_only && parse("--no-run").cargo.is_empty());
     }
 
     #[test]

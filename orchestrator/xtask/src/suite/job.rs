@@ -22,6 +22,10 @@ pub const LIMIT: Duration = Duration::from_secs(45 * 60);
 /// Environment variable naming the file to which a skipped test writes what it needs.
 const SKIPPED_LOG: &str = "CVC_SKIPPED_LOG";
 
+/// Environment variable naming the number of damaged inputs that each reader gets, and that number without `--all`.
+const FUZZ_INPUTS: &str = "CVC_FUZZ_INPUTS";
+const FEW_FUZZ_INPUTS: &str = "500";
+
 /// One unit of work.
 #[derive(Clone, Debug)]
 pub enum Job {
@@ -119,6 +123,9 @@ impl Job {
             Self::Test { program, name } => {
                 let mut command = program.command();
                 command.args(["--exact", name, "--nocapture", "--include-ignored"]);
+                if !arguments.all && std::env::var_os(FUZZ_INPUTS).is_none() {
+                    command.env(FUZZ_INPUTS, FEW_FUZZ_INPUTS);
+                }
                 command
             }
             Self::Doc { packages } => {
@@ -131,7 +138,7 @@ impl Job {
                     command.args(packages.iter().flat_map(|p| ["--package", p]));
                 } else {
                     // the same selection as in the preceding `cargo test`: another one would unify features differently and compile everything again
-                    command.arg("--workspace");
+                    command.args(arguments.selection());
                 }
                 command.args(["--"]).args(&arguments.filters);
                 command.current_dir(workspace::root()?);
@@ -162,7 +169,7 @@ fn options_for_doc(cargo: &[String]) -> Vec<String> {
     while let Some(option) = rest.next() {
         match option.as_str() {
             "-p" | "--package" | "--exclude" => _ = rest.next(),
-            "--workspace" | "--all" => {}
+            "--workspace" => {}
             other
                 if ["-p", "--package=", "--exclude="]
                     .iter()

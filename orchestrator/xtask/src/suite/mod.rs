@@ -10,6 +10,7 @@ mod load;
 mod pool;
 mod program;
 mod summary;
+mod tiers;
 
 use crate::{interrupt::Interrupts, workspace};
 use arguments::{Arguments, Doc};
@@ -18,6 +19,7 @@ use job::{Job, LIMIT, Outcome, Report};
 use load::Load;
 use std::{cmp::Ordering, fs, io::Write, path::PathBuf, sync::Arc, time::Instant};
 use summary::Tally;
+use tiers::Tiers;
 
 /// Tests that run before the others, by themselves: the ranks of their programs are more than processors and spin while they wait for each
 /// other. Beside other tests they take ten times as long, and most of the processors from those.
@@ -26,20 +28,24 @@ const ALONE: [&str; 1] =
 
 /// Runs the tests; returns whether all passed.
 pub fn run(arguments: &[String]) -> Result<bool, String> {
-    let arguments = Arguments::parse(arguments)?;
+    let (arguments, tiers) = (Arguments::parse(arguments)?, Tiers::read()?);
     let interrupts = Interrupts::listen()?;
     let mut tally = Tally::default();
+    let compile_only = arguments.compile_only;
     match program::compile(&arguments, &interrupts)? {
         None => tally.fail("cargo: compilation failed, see above".into()),
+        Some(_) if compile_only => {}
         Some(compiled) => {
-            let jobs = jobs(&compiled, &arguments, &mut tally)?;
+            let jobs = jobs(&compiled, &arguments, &tiers, &mut tally)?;
             run_jobs(jobs, arguments, &interrupts, &mut tally)?;
         }
     }
     if interrupts.interrupted() {
         return Err("interrupted".into());
     }
-    print(&tally.summary());
+    if !compile_only {
+        print(&tally.summary(&tiers));
+    }
     Ok(tally.succeeded())
 }
 
@@ -47,6 +53,7 @@ pub fn run(arguments: &[String]) -> Result<bool, String> {
 fn jobs(
     compiled: &program::Compiled,
     arguments: &Arguments,
+    tiers: &Tiers,
     tally: &mut Tally,
 ) -> Result<Vec<(usize, Job)>, String> {
     let mut jobs = Vec::new();
@@ -76,6 +83,21 @@ fn jobs(
                 },
             )
         }));
+    }
+    if arguments.is_everything() {
+        let names: Vec<String> = jobs.iter().map(|(_, job)| job.name()).collect();
+        for stale in tiers.stale(&names) {
+            tally.fail(format!("slow-tests.txt: no test begins with `{stale}`"));
+        }
+    }
+    if !arguments.all && !arguments.chooses_packages() {
+        jobs.retain(|(_, job)| match tiers.family_left_out(&job.name()) {
+            None => true,
+            Some(family) => {
+                tally.leave_out(family);
+                false
+            }
+        });
     }
     Ok(jobs)
 }

@@ -40,9 +40,7 @@ pub fn compile(arguments: &Arguments, interrupts: &Interrupts) -> Result<Option<
         "--locked",
         "--message-format=json-render-diagnostics",
     ]);
-    command
-        .args((!arguments.chooses_packages()).then_some("--workspace"))
-        .args(&arguments.cargo);
+    command.args(arguments.selection()).args(&arguments.cargo);
     without_our_own(&mut command);
     command
         .current_dir(workspace::root()?)

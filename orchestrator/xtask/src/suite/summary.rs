@@ -1,10 +1,16 @@
 //! The summary at the end of a test run.
 
-use super::job::{Outcome, Report};
+use super::{
+    job::{Outcome, Report},
+    tiers::Tiers,
+};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Number of slowest tests shown.
 const SLOWEST: usize = 20;
+
+/// Minimum total time of a package's tests that is shown without a budget.
+const SHOWN_FROM_S: f64 = 20.0;
 
 /// Counts and names of finished tests.
 #[derive(Debug, Default)]
@@ -13,6 +19,7 @@ pub struct Tally {
     failed: Vec<String>,
     skipped: BTreeMap<String, Vec<String>>,
     ignored: Vec<String>,
+    left_out: BTreeMap<String, u64>,
     took: Vec<(Duration, String)>,
 }
 
@@ -42,6 +49,11 @@ impl Tally {
         self.ignored.push(name);
     }
 
+    /// Adds a test of a slow family that does not run without `--all`.
+    pub fn leave_out(&mut self, family: &str) {
+        *self.left_out.entry(family.to_owned()).or_default() += 1;
+    }
+
     /// Adds a failure outside of tests.
     pub fn fail(&mut self, what: String) {
         self.failed.push(what);
@@ -53,7 +65,7 @@ impl Tally {
     }
 
     /// Formats the summary; its last line contains the counts.
-    pub fn summary(&self) -> String {
+    pub fn summary(&self, tiers: &Tiers) -> String {
         let mut lines = vec![String::new()];
         let mut slowest: Vec<&(Duration, String)> = self.took.iter().collect();
         slowest.sort_by(|a, b| b.cmp(a));
@@ -65,6 +77,19 @@ impl Tally {
                     .take(SLOWEST)
                     .map(|(took, name)| format!("  {:7.2} s  {name}", took.as_secs_f64())),
             );
+        }
+        lines.extend(self.time_by_package(tiers));
+        if !self.left_out.is_empty() {
+            let count: u64 = self.left_out.values().sum();
+            let families: Vec<String> = self
+                .left_out
+                .iter()
+                .map(|(family, tests)| format!("{family} {tests}"))
+                .collect();
+            lines.push(format!(
+                "left out, and all that needs the cloud's SDK; `./test --all` runs them: {count} slow tests ({})",
+                families.join(", ")
+            ));
         }
         if !self.failed.is_empty() {
             lines.push("failed:".into());
@@ -95,6 +120,34 @@ impl Tally {
             self.failed.len()
         ));
         lines.join("\n") + "\n"
+    }
+
+    /// Formats the time of the packages whose tests took longest, and of all that have a budget.
+    fn time_by_package(&self, tiers: &Tiers) -> Vec<String> {
+        let mut packages: BTreeMap<&str, f64> = BTreeMap::new();
+        for (took, name) in &self.took {
+            let package = name.split([':', ' ']).next().unwrap_or_default();
+            *packages.entry(package).or_default() += took.as_secs_f64();
+        }
+        let mut packages: Vec<(&str, f64)> = packages
+            .into_iter()
+            .filter(|(package, seconds)| {
+                *seconds >= SHOWN_FROM_S || tiers.budget_s(package).is_some()
+            })
+            .collect();
+        packages.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let lines = packages.iter().map(|(package, seconds)| {
+            let budget = match tiers.budget_s(package) {
+                None => String::new(),
+                Some(budget) if *seconds > budget as f64 => {
+                    format!(", over its budget of {budget} s")
+                }
+                Some(budget) => format!(" of {budget} s"),
+            };
+            format!("  {seconds:7.0} s  {package}{budget}")
+        });
+        let title = (!packages.is_empty()).then(|| "time by package:".to_owned());
+        title.into_iter().chain(lines).collect()
     }
 }
 
@@ -138,7 +191,7 @@ mod tests {
             tally.add(&report);
         }
         tally.ignore("p slow".into());
-        let summary = tally.summary();
+        let summary = tally.summary(&Tiers::default());
         assert!(
             summary.ends_with("\n5 passed, 3 failed, 4 skipped\n"),
             "{summary}"
@@ -162,15 +215,19 @@ mod tests {
     fn without_failures_and_skips_only_durations_and_counts_are_shown() {
         let mut tally = Tally::default();
         (0..30).for_each(|n| tally.add(&report(&format!("p t{n}"), n, Outcome::Passed)));
-        let summary = tally.summary();
-        assert_eq!(summary.lines().count(), 1 + 1 + SLOWEST + 1, "{summary}");
+        let summary = tally.summary(&Tiers::default());
+        assert_eq!(
+            summary.lines().count(),
+            1 + 1 + SLOWEST + 2 + 1,
+            "{summary}"
+        );
         assert!(
             summary.starts_with("\nslowest:\n    29.00 s  p t29\n")
                 && summary.ends_with("\n30 passed, 0 failed, 0 skipped\n"),
             "{summary}"
         );
         assert_eq!(
-            Tally::default().summary(),
+            Tally::default().summary(&Tiers::default()),
             "\n0 passed, 0 failed, 0 skipped\n"
         );
     }

@@ -283,7 +283,7 @@ impl Try<'_> {
             let reason = plan
                 .excluded
                 .first()
-                .map(|excluded| excluded.reason.clone())
+                .map(|excluded| excluded.reason.to_string())
                 .unwrap_or_default();
             examined
                 .items

@@ -4,8 +4,8 @@ use super::output::{FurtherRuns, PredictOutput};
 use crate::{display::duration, text::terminal_width};
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
-use cvc_prediction::calibration::is_on_page;
 use cvc_prediction::holdout::HeldOutForecast;
+use cvc_prediction::predict::WITH_KNOWN_COVERAGE;
 use cvc_prediction::predict::{
     CandidateAnswer, ExpectedRun, Forecast, ForecastLine, Forecasts, NextRun, Prediction,
     ScheduleBudget,
@@ -185,7 +185,9 @@ fn show_forecast(out: &mut Blocks, forecasts: &Forecasts, budget: &ScheduleBudge
     let is_calibrated = |line: &ForecastLine| match line.forecast.prediction() {
         Some(p) => {
             p.estimate.interval.is_none()
-                || is_on_page(line.quantity) && !is_published(p) && !p.is_of_totals()
+                || WITH_KNOWN_COVERAGE.contains(&line.quantity)
+                    && !is_published(p)
+                    && !p.is_of_totals()
         }
         None => true,
     };

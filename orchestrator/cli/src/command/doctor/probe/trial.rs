@@ -267,7 +267,7 @@ impl Trial<'_> {
     ) -> Tried {
         let plan = plan::build(spec);
         if let Some(excluded) = plan.excluded.first() {
-            return failed_before(excluded.reason.clone());
+            return failed_before(excluded.reason.to_string());
         }
         let start = Instant::now();
         let limits = Limits {

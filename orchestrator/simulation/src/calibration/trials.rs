@@ -1,15 +1,15 @@
 //! Trials: predictions of a program by few of its runs, as a user has them, beside what was measured at the others.
 
-use crate::holdout::judge;
-use crate::predict::{
-    Calibration, Kind, Observation, PredictError, Predictor, Question, TrialError, ZoneRules,
-    calibration::offset,
-};
 use cvc_core::quantity::Quantity;
 use cvc_model::{
     Estimate,
     conformal::{Trial, relative_error},
     shmem, split,
+};
+use cvc_prediction::holdout::judge;
+use cvc_prediction::predict::{
+    Calibration, Kind, Observation, PredictError, Predictor, Question, TrialError, ZoneRules,
+    error_offset,
 };
 use std::collections::BTreeSet;
 
@@ -121,7 +121,7 @@ pub fn trials(
 pub fn errors_of(tried: &[Tried]) -> Vec<TrialError> {
     let error = |t: &Tried| {
         let (predicted, measured) = (t.estimate?.value, t.measured);
-        relative_error(predicted, measured, offset(t.quantity))?;
+        relative_error(predicted, measured, error_offset(t.quantity))?;
         let trial = Trial {
             program: t.program.clone(),
             predicted,

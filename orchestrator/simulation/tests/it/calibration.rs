@@ -1,10 +1,10 @@
 //! How often intervals of predictions hold, by leaving programs out, and the table that they are made of.
 
-use cvc_model::stats::{Claim, simulate};
-use cvc_prediction::calibration::{
-    Calibrated, Coverage, carried, leave_one_program_out, page, picture,
-};
 use cvc_prediction::predict::Calibration;
+use cvc_simulation::calibration::{
+    Calibrated, Claim, Coverage, carried, claim_in_words, leave_one_program_out, page, picture,
+    simulate, simulations,
+};
 
 #[test]
 fn intervals_hold_for_programs_that_were_left_out_and_the_carried_table_is_made_of_all() {
@@ -75,7 +75,7 @@ fn intervals_hold_for_programs_that_were_left_out_and_the_carried_table_is_made_
     assert_eq!(
         table.to_csv(),
         Calibration::embedded().to_csv(),
-        "run `cvc calibrate --write-table orchestrator/prediction/src/predict/calibration.csv`"
+        "run `cargo xtask calibrate --write-table orchestrator/prediction/src/predict/calibration.csv`"
     );
 
     let repeats = vec![
@@ -99,15 +99,10 @@ fn intervals_hold_for_programs_that_were_left_out_and_the_carried_table_is_made_
         "{svg}"
     );
     // the documented page has the same figures of predictions
-    let documented = std::fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/calibration.md"
-    ))
-    .expect("the page");
     let predictions = text.split("## Predictions").nth(1).expect("the section");
     assert!(
-        documented.ends_with(predictions),
-        "run `cvc calibrate --samples 4000 --page docs`"
+        documented().ends_with(predictions),
+        "run `cargo xtask calibrate --samples 4000 --page docs`"
     );
 }
 
@@ -121,4 +116,27 @@ fn one_program_cannot_be_left_out() {
         .expect_err("nothing remains")
         .to_string();
     assert!(why.contains("1 program"), "{why}");
+}
+
+/// The documented page.
+fn documented() -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/calibration.md");
+    std::fs::read_to_string(page).expect("the page")
+}
+
+#[test]
+fn the_page_has_every_simulation_of_the_program() {
+    let page = documented();
+    for (claim, data, repeats) in simulations() {
+        let row = format!("\n| {} | {data} | ", claim_in_words(claim));
+        let column = if claim.is_stopped() {
+            format!("| from {repeats} |")
+        } else {
+            format!("| n = {repeats} |")
+        };
+        assert!(
+            page.contains(&row) && page.contains(&column),
+            "{row}{column}: run `cargo xtask calibrate --samples 4000 --page docs`"
+        );
+    }
 }

@@ -1,22 +1,24 @@
-//! `cvc calibrate CAMPAIGN`: the A/A test.
+//! `cvc aa-test CAMPAIGN`
 
 use crate::command::records::warn_of_index;
-use crate::{exit_status::ExitStatus, failure::Failure, output};
+use crate::{args::AaTestArgs, exit_status::ExitStatus, failure::Failure, output};
 use cvc_analysis::aa_test::{AaTest, FalsePositives, aa_test};
-use cvc_core::store::CampaignDir;
 use cvc_index::Index;
+use cvc_session::campaigns::campaign_dir;
 use cvc_show::{Blocks, Table};
 
 /// Comparisons that are listed at most; JSON has all of them.
 const LISTED: usize = 20;
 
-pub(super) fn test(dir: &CampaignDir, as_json: bool) -> Result<ExitStatus, Failure> {
+pub fn test(args: &AaTestArgs) -> Result<ExitStatus, Failure> {
+    let variant = args.which.variant.as_deref();
+    let dir = campaign_dir(&args.campaign, variant, &args.place.campaigns)?;
     // only reads: the campaign may be running
     let index = Index::apart(dir.root())?;
     warn_of_index(dir.root(), &index)?;
     let result = aa_test(&index)?;
-    output::answer(as_json, &result, |out| show(out, &result))?;
-    if !as_json && result.comparisons.is_empty() {
+    output::answer(args.json, &result, |out| show(out, &result))?;
+    if !args.json && result.comparisons.is_empty() {
         return Err(Failure::Other {
             status: ExitStatus::Model,
             message: format!(
@@ -34,10 +36,10 @@ pub(super) fn test(dir: &CampaignDir, as_json: bool) -> Result<ExitStatus, Failu
 
 fn show(out: &mut Blocks, result: &AaTest) {
     if result.repeats.compared > 0 {
-        out.say(told("odd against even repeats", &result.repeats));
+        out.say(describe("odd against even repeats", &result.repeats));
     }
     if let Some(sites) = &result.sites {
-        out.say(told("sites", sites));
+        out.say(describe("sites", sites));
     }
     let mut rows = Table::plain([
         "point",
@@ -75,10 +77,9 @@ fn show(out: &mut Blocks, result: &AaTest) {
         ]);
     }
     if !rows.rows.is_empty() {
-        out.heading(format!(
-            "false positives (*: also after the adjustment)\n\n{}",
-            rows
-        ));
+        out.heading("false positives (*: also after the adjustment)");
+        out.gap();
+        out.table(rows);
     }
     if different.len() > LISTED {
         out.line(format!(
@@ -88,7 +89,7 @@ fn show(out: &mut Blocks, result: &AaTest) {
     }
 }
 
-fn told(what: &str, found: &FalsePositives) -> String {
+fn describe(what: &str, found: &FalsePositives) -> String {
     let share = match (found.share, found.share_interval) {
         (Some(share), Some(i)) => {
             format!(

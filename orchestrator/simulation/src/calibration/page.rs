@@ -1,10 +1,10 @@
 //! The result as a page of the documentation.
 
+use super::repeats::{Claim, Simulated};
 use super::{
     predictions::{Coverage, PredictionCoverage},
     shown::Calibrated,
 };
-use cvc_model::stats::{Claim, Simulated};
 use std::fmt::Write;
 
 /// A claim about repeats, in words.
@@ -39,7 +39,7 @@ pub fn page(result: &Calibrated) -> String {
         "\
 # How often intervals hold
 
-Intervals of cvc are made to hold 95 times in 100. This page shows how often they did, where they do not, and of what. `cvc calibrate --page docs` made
+Intervals of cvc are made to hold 95 times in 100. This page shows how often they did, where they do not, and of what. `cargo xtask calibrate --page docs` made
 it, and anybody can make it again. What is not in these tables is not called a 95 % interval, which a test checks against this page: published bands
 (tier `published` of predictions) are the range of the works that they are from, sizes and times with gzip have intervals by the program's own runs alone, and what follows from a checkpoint's time
 for a schedule is as good as that time.
@@ -117,7 +117,7 @@ Sites whose repeats ended when their interval was narrow are called different at
     let _ = write!(
         text,
         "
-For repeats of one's own machine, [`cvc calibrate CAMPAIGN`](aa-test.md) measures the same.
+For repeats of one's own machine, [`cvc aa-test CAMPAIGN`](aa-test.md) measures the same.
 
 ## Predictions
 

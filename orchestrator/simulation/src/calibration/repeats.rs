@@ -1,11 +1,10 @@
 //! Shows by simulation how often the intervals and tests of repeats hold: samples of a known truth, with fixed seeds.
 
-use super::{
-    CommonScatter, Interval, PooledRatio, RatioGroup, Summary, adjust_effects, compare,
+use cvc_model::stats::{
+    CommonScatter, Interval, LEVEL, PooledRatio, RatioGroup, Summary, adjust_effects, compare,
     compare_paired, compare_stopped, drift, pooled_ratio,
     random::{below, normal, seeded},
-    share_interval,
-    stopping::stopped_sample,
+    share_interval, stopped_sample,
 };
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
@@ -253,9 +252,9 @@ pub fn simulate(claim: Claim, data: &'static str, repeats: usize, samples: usize
         outcomes.len(),
     );
     let nominal = if claim.is_false_star() {
-        1.0 - super::LEVEL
+        1.0 - LEVEL
     } else {
-        super::LEVEL
+        LEVEL
     };
     Simulated {
         claim,

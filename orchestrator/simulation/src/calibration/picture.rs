@@ -1,7 +1,7 @@
 //! The result as a picture: measured coverage, by claim and number of repeats.
 
+use super::repeats::{Claim, Simulated};
 use super::{page::claim_in_words, shown::Calibrated};
-use cvc_model::stats::{Claim, Simulated};
 use std::fmt::Write;
 
 const WIDTH: f64 = 900.0;

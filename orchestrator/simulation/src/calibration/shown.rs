@@ -1,8 +1,8 @@
-//! Everything that `cvc calibrate` shows.
+//! Everything that `cargo xtask calibrate` shows.
 
 use super::predictions::{PredictionCoverage, leave_one_program_out};
-use crate::predict::{Calibration, Observation, PredictError};
-use cvc_model::stats::{Simulated, simulate, simulations};
+use super::repeats::{Simulated, simulate, simulations};
+use cvc_prediction::predict::{Calibration, Observation, PredictError};
 use serde::Serialize;
 
 /// How often intervals hold.

@@ -1,6 +1,6 @@
-//! `cvc calibrate`
+//! `cargo xtask calibrate`
 
-use crate::common::campaign;
+use cvc_simulation::calibration::command::run;
 use serde_json::Value;
 use std::fs;
 
@@ -26,21 +26,21 @@ fn table(programs: &[&str]) -> String {
 
 #[test]
 fn coverage_is_told_by_claim_and_quantity_and_drawn() {
-    let c = campaign("calibrated", "");
-    c.put("runs.csv", &table(&["one", "two"]));
-    let told = c.cvc(&[
-        "calibrate",
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    fs::write(at("runs.csv"), table(&["one", "two"])).expect("a table");
+    let printed = calibrate(&[
         "--from",
-        "runs.csv",
+        &at("runs.csv"),
         "--samples",
         "100",
         "--json",
         "--page",
-        "pages",
+        &at("pages"),
         "--write-table",
-        "errors.csv",
+        &at("errors.csv"),
     ]);
-    let json: Value = serde_json::from_str(&told.expect(0).stdout).expect("JSON");
+    let json: Value = serde_json::from_str(&printed.expect("a result")).expect("JSON");
     let repeats = json["repeats"].as_array().expect("simulations");
     let of = |claim: &str| repeats.iter().filter(|s| s["claim"] == claim).count();
     assert!(
@@ -73,17 +73,17 @@ fn coverage_is_told_by_claim_and_quantity_and_drawn() {
         times["cells"].as_u64() > Some(10) && times["without_interval"] == 0,
         "{times}"
     );
-    let page = fs::read_to_string(c.dir().join("pages/calibration.md")).expect("the page");
+    let page = fs::read_to_string(at("pages/calibration.md")).expect("the page");
     assert!(
         page.contains("each of one, two") && page.contains("img/calibration.svg"),
         "{page}"
     );
     assert!(
-        fs::read_to_string(c.dir().join("pages/img/calibration.svg"))
+        fs::read_to_string(at("pages/img/calibration.svg"))
             .expect("the picture")
             .contains("</svg>")
     );
-    let errors = fs::read_to_string(c.dir().join("errors.csv")).expect("the table");
+    let errors = fs::read_to_string(at("errors.csv")).expect("the table");
     assert!(
         errors.lines().any(|l| l.starts_with("latency_s,open-mpi,")),
         "{errors}"
@@ -91,22 +91,25 @@ fn coverage_is_told_by_claim_and_quantity_and_drawn() {
 }
 
 #[test]
-fn one_program_and_wrong_tables_are_refused() {
-    let c = campaign("refused", "");
-    c.put("one.csv", &table(&["one"]));
-    let told = c
-        .cvc(&["calibrate", "--from", "one.csv", "--samples", "100"])
-        .expect(8)
-        .stderr;
-    assert!(
-        told.contains("1 program") && told.contains("hint: give runs of two programs or more"),
-        "{told}"
-    );
-    let told = c.cvc(&["calibrate", "--from", "none.csv"]).expect(6).stderr;
-    assert!(
-        told.contains("none.csv") && told.contains("hint:"),
-        "{told}"
-    );
-    let told = c.cvc(&["calibrate", "--samples", "5"]).expect(2).stderr;
-    assert!(told.contains("100"), "{told}");
+fn one_program_and_wrong_tables_and_options_are_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    fs::write(at("one.csv"), table(&["one"])).expect("a table");
+    for (arguments, expected) in [
+        (
+            &["--from", &at("one.csv"), "--samples", "100"][..],
+            "hint: give runs of two programs or more",
+        ),
+        (&["--from", &at("none.csv")], "none.csv"),
+        (&["--samples", "5"], "100 to 1000000"),
+        (&["--pages", "5"], "usage:"),
+    ] {
+        let problem = calibrate(arguments).expect_err("refused");
+        assert!(problem.contains(expected), "{problem}");
+    }
+}
+
+fn calibrate(arguments: &[&str]) -> Result<String, String> {
+    let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
+    run(&arguments, |_, _, _| {})
 }

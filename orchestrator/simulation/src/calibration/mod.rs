@@ -2,22 +2,26 @@
 //!
 //! | file | what |
 //! | --- | --- |
+//! | `repeats.rs` | samples of a known truth, and how often what is said of them comes true |
 //! | `trials.rs` | predictions of one program that are trained on few of its runs, beside what was measured |
 //! | `predictions.rs` | how many of their intervals held, by quantity, basis and reach |
 //! | `shown.rs` | everything together |
 //! | `page.rs`, `picture.rs` | the same for people: a page, and a picture |
 
+pub mod command;
 mod page;
 mod picture;
 mod predictions;
+mod repeats;
 mod shown;
 mod trials;
 
-use crate::predict::{self, Observation};
+use cvc_prediction::predict::{self, Observation};
 
 pub use page::{claim_in_words, page};
 pub use picture::picture;
-pub use predictions::{ByProgram, Coverage, PredictionCoverage, is_on_page, leave_one_program_out};
+pub use predictions::{ByProgram, Coverage, PredictionCoverage, leave_one_program_out};
+pub use repeats::{Claim, Simulated, simulate, simulations};
 pub use shown::{Calibrated, calibrate};
 pub use trials::{Tried, errors_of, trials};
 

@@ -1,8 +1,8 @@
 //! How many intervals of predictions held for programs that the table of errors had not seen.
 
 use super::trials::{Tried, errors_of, trials};
-use crate::predict::{Calibration, Observation, PredictError};
 use cvc_core::quantity::Quantity;
+use cvc_prediction::predict::{Calibration, Observation, PredictError, WITH_KNOWN_COVERAGE};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -66,27 +66,6 @@ const REACHES: [(f64, &str); 4] = [
     (4.5, "up to 4.5 times beyond"),
     (f64::INFINITY, "further"),
 ];
-
-/// The quantities that are told, in the order of tables.
-const TOLD: [Quantity; 12] = [
-    Quantity::Dtapp,
-    Quantity::Lb,
-    Quantity::Shmem,
-    Quantity::Headers,
-    Quantity::Image,
-    Quantity::File,
-    Quantity::Launchers,
-    Quantity::Aux,
-    Quantity::Stored,
-    Quantity::Coordination,
-    Quantity::Storage,
-    Quantity::Latency,
-];
-
-/// Returns whether the calibration page has how often intervals of a quantity hold.
-pub fn is_on_page(quantity: Quantity) -> bool {
-    TOLD.contains(&quantity)
-}
 
 /// Leaves each program out in turn: the table of errors is made of the others, and its intervals are held against what was measured of it.
 ///
@@ -162,7 +141,7 @@ fn summary(programs: &[&str], judged: &[Tried]) -> PredictionCoverage {
         all: of("all", &|_| true),
         measured_values: measured_values(&judged),
         lines: (0, 0),
-        by_quantity_and_program: TOLD
+        by_quantity_and_program: WITH_KNOWN_COVERAGE
             .iter()
             .map(|q| by_program(*q, programs, &judged))
             .collect(),
@@ -170,7 +149,7 @@ fn summary(programs: &[&str], judged: &[Tried]) -> PredictionCoverage {
             .iter()
             .map(|p| of(p, &|t| t.program == *p))
             .collect(),
-        by_quantity: TOLD
+        by_quantity: WITH_KNOWN_COVERAGE
             .iter()
             .map(|q| of(q.title(), &|t| t.quantity == *q))
             .collect(),
