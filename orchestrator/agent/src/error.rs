@@ -18,7 +18,7 @@ pub enum AgentError {
 
 /// Why something was not copied to a node.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SpreadError {
+pub enum SpreadError {
     /// It cannot be read on this machine.
     #[error("cannot read it here: {0}")]
     Read(io::Error),
@@ -40,7 +40,7 @@ pub(super) enum SpreadError {
 
 /// The reason why an agent cannot make its site ready.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ReadyError {
+pub enum ReadyError {
     /// The controller is of another version.
     #[error(
         "the controller speaks protocol {controller}, and the agent {agent}: use the same version of cvc"
@@ -51,6 +51,9 @@ pub(super) enum ReadyError {
         /// This agent's.
         agent: u32,
     },
+    /// A signal ended the agent meanwhile.
+    #[error("it was ended by a signal")]
+    Terminated,
     /// The spool.
     #[error(transparent)]
     Spool(#[from] StoreError),

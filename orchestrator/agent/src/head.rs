@@ -1,7 +1,7 @@
 //! What an agent needs of the machine that it works on, and of the nodes: a cluster has it, and a simulation can.
 
 use super::{
-    error::AgentError,
+    error::{AgentError, ReadyError},
     nodes,
     protocol::{Event, Orders},
     ready::get_ready,
@@ -62,7 +62,7 @@ pub trait Head: Send + Sync {
         orders: &Orders,
         takes_over: bool,
         log: &mut EventLog,
-    ) -> Result<(Arc<dyn Workplace>, Event), String>;
+    ) -> Result<(Arc<dyn Workplace>, Event), ReadyError>;
 
     /// Ends what an agent that was killed left of an attempt on this machine, where no nodes can be gathered to do so. The nodes themselves
     /// end what nobody asks for any more.
@@ -74,7 +74,7 @@ pub trait Head: Send + Sync {
         spool: &Spool,
         orders: &Orders,
         task: &Task,
-        shepherd: Option<(u32, u64)>,
+        shepherd: Option<ProcessId>,
     ) -> Result<(), StoreError>;
 }
 
@@ -111,7 +111,7 @@ pub trait Workplace: Send + Sync {
     async fn recover(
         &self,
         task: &Task,
-        shepherd: Option<(u32, u64)>,
+        shepherd: Option<ProcessId>,
     ) -> Result<Option<OutcomeFile>, StoreError>;
 
     /// Tries to reach these lost nodes again, and removes what was left on those that are back.
@@ -159,10 +159,8 @@ impl Head for ThisHead {
         orders: &Orders,
         takes_over: bool,
         log: &mut EventLog,
-    ) -> Result<(Arc<dyn Workplace>, Event), String> {
-        let ready = get_ready(spool, orders, takes_over, &self.program, log)
-            .await
-            .map_err(|e| e.to_string())?;
+    ) -> Result<(Arc<dyn Workplace>, Event), ReadyError> {
+        let ready = get_ready(spool, orders, takes_over, &self.program, log).await?;
         let areas = nodes::areas(orders, spool.root());
         let on_nodes = OnNodes {
             executor: ready.executor,
@@ -179,7 +177,7 @@ impl Head for ThisHead {
         spool: &Spool,
         orders: &Orders,
         task: &Task,
-        shepherd: Option<(u32, u64)>,
+        shepherd: Option<ProcessId>,
     ) -> Result<(), StoreError> {
         let mut context = orders.context.clone();
         context.base = spool.root().to_owned();
@@ -202,8 +200,8 @@ struct OnNodes {
     areas: BTreeMap<String, Utf8PathBuf>,
     /// Whether the other nodes see the spool, as far as any was there to be asked.
     spool_kind: Option<StorageKind>,
-    /// Watches for nodes that the cloud reclaims, if it may: from the first question on.
-    watch: Mutex<Option<Option<Watch>>>,
+    /// Watches for nodes that the cloud reclaims: from the first question on.
+    watch: Mutex<Option<Watch>>,
 }
 
 #[async_trait]
@@ -226,15 +224,12 @@ impl Workplace for OnNodes {
     }
 
     fn notice(&self) -> Option<NodeNotice> {
-        let begin = || {
-            let ec2 = self.executor.site.context.site.ec2.as_ref()?;
-            Watch::begin(&self.executor.nodes, ec2.instances.market)
-        };
-        self.watch
-            .lock()
-            .get_or_insert_with(begin)
-            .as_mut()
-            .and_then(Watch::next)
+        let ec2 = self.executor.site.context.site.ec2.as_ref()?;
+        let mut watch = self.watch.lock();
+        if watch.is_none() {
+            *watch = Watch::begin(&self.executor.nodes, ec2.instances.market);
+        }
+        watch.as_mut()?.next()
     }
 
     async fn attempt(
@@ -249,7 +244,7 @@ impl Workplace for OnNodes {
     async fn recover(
         &self,
         task: &Task,
-        shepherd: Option<(u32, u64)>,
+        shepherd: Option<ProcessId>,
     ) -> Result<Option<OutcomeFile>, StoreError> {
         Ok(self.executor.recover(task, shepherd).await?.1)
     }

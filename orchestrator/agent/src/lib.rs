@@ -16,8 +16,12 @@
 //! | `runs/` | directories of runs, as in a campaign, until the controller has fetched them |
 
 mod attach;
+mod attempts;
 mod error;
 mod head;
+mod history;
+mod inbox;
+mod node_watch;
 mod nodes;
 mod patience;
 mod protocol;
@@ -29,12 +33,12 @@ mod start;
 mod wake;
 
 pub use attach::{Named, Relay, RelayLine, RelayMessage, attach, read_relay_line};
-pub use error::AgentError;
+pub use error::{AgentError, ReadyError, SpreadError};
 pub use head::{Head, LostNodes, Workplace};
+pub use history::end_leftovers;
 pub use protocol::PROTOCOL;
-pub use protocol::{Event, Numbered, Orders, Request, Settled};
-pub use serve::request_name;
-pub use serve::{end_leftovers, serve, serve_on};
+pub use protocol::{AwaitedAttempt, DispatchId, Event, Numbered, Orders, Request};
+pub use serve::{serve, serve_on};
 pub use spool::{EventLog, OldEvents, Spool, SpoolError};
 pub use spot_interruption::NodeNotice;
 pub use start::start;

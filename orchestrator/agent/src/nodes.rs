@@ -16,6 +16,7 @@ use cvc_engine::{
     host::{output_within, tool},
     transport::Transport,
 };
+use cvc_probe::sentinel::InstanceFacts;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -146,32 +147,18 @@ pub(super) async fn gather(
 ) -> Result<(Nodes, Vec<NodeAccess>), ReadyError> {
     let (mut accesses, transport, order) = list_nodes(cluster)?;
     note(format!("sentinels on {}", counted(accesses.len(), "node")));
-    let member = |access: &NodeAccess| {
-        // srun passes the environment on, ssh does not: what a node says is read here, and it may speak another language
-        let english: &[&str] = if matches!(transport, Transport::Ssh) {
-            &["env", "LC_ALL=C"]
-        } else {
-            &[]
-        };
-        let command = english
-            .iter()
-            .map(|word| (*word).to_owned())
-            .chain([orders.program.to_string(), "sentinel".into()]);
-        let argv = access
-            .argv
-            .clone()
-            .map(|argv| argv.into_iter().chain(command).collect());
-        Member {
-            name: access.node.name.clone(),
-            argv,
-        }
-    };
     let settings = Settings {
         lost_after_s: cluster.lost_after_s,
         ..Settings::default()
     };
-    let (crew, mut failed) =
-        Crew::start_some(accesses.iter().map(member).collect(), settings).await;
+    let (crew, mut failed) = Crew::start_some(
+        accesses
+            .iter()
+            .map(|a| member(a, &orders.program, &transport))
+            .collect(),
+        settings,
+    )
+    .await;
     let without: Vec<String> = failed
         .iter()
         .filter(|f| f.lacks_program())
@@ -214,21 +201,10 @@ pub(super) async fn gather(
         .filter_map(|name| accesses.iter().find(|w| w.node.name == *name))
         .map(|w| w.node.clone())
         .collect();
-    let mut instances = BTreeMap::new();
-    if orders.context.site.ec2.is_some() {
-        for (node, answer) in crew
-            .instances(&names, spot_interruption::service().as_deref(), SOON)
-            .await
-        {
-            match answer {
-                Ok(facts) => {
-                    instances.insert(node, facts);
-                }
-                // a measurement without its machine is better than none
-                Err(error) => note(format!("cannot ask {node} for its instance: {error}")),
-            }
-        }
-    }
+    let instances = match orders.context.site.ec2 {
+        Some(_) => ask_instances(&crew, &names, note).await,
+        None => BTreeMap::new(),
+    };
     Ok((
         Nodes {
             crew,
@@ -241,6 +217,45 @@ pub(super) async fn gather(
         },
         accesses,
     ))
+}
+
+/// The sentinel of a node.
+fn member(access: &NodeAccess, program: &Utf8Path, transport: &Transport) -> Member {
+    // srun passes the environment on, ssh does not: what a node says is read here, and it may speak another language
+    let english: &[&str] = match transport {
+        Transport::Ssh => &["env", "LC_ALL=C"],
+        _ => &[],
+    };
+    let command = english
+        .iter()
+        .map(|word| (*word).to_owned())
+        .chain([program.to_string(), "sentinel".into()]);
+    let argv = access.argv.clone();
+    Member {
+        name: access.node.name.clone(),
+        argv: argv.map(|argv| argv.into_iter().chain(command).collect()),
+    }
+}
+
+/// Asks nodes which instances of a cloud they are.
+async fn ask_instances(
+    crew: &Crew,
+    names: &[&str],
+    mut note: impl FnMut(String),
+) -> BTreeMap<String, InstanceFacts> {
+    let service = spot_interruption::service();
+    let answers = crew.instances(names, service.as_deref(), SOON).await;
+    let known = answers
+        .into_iter()
+        .filter_map(|(node, answer)| match answer {
+            Ok(facts) => Some((node, facts)),
+            // a measurement without its machine is better than none
+            Err(error) => {
+                note(format!("cannot ask {node} for its instance: {error}"));
+                None
+            }
+        });
+    known.collect()
 }
 
 /// Copies a file of this machine to the same path on a node.

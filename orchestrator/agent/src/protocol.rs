@@ -4,7 +4,9 @@ use camino::Utf8PathBuf;
 use cvc_core::ids::{PointId, RunId};
 use cvc_core::outcome::Outcome;
 use cvc_core::point::PlannedPoint;
-use cvc_engine::attempt::{Found, SiteContext, Task};
+use cvc_core::store::OutcomeFile;
+use cvc_engine::attempt::{AttemptResult, Found, SiteContext, Task};
+use cvc_os::proc::ProcessId;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -60,21 +62,63 @@ pub enum Request {
     /// Report once more how attempts ended, if they have: events were damaged.
     Report {
         /// Which attempts.
-        of: Vec<Settled>,
+        of: Vec<AwaitedAttempt>,
     },
     /// Cut off running attempts, end everything on all nodes, and exit.
     Close,
 }
 
-/// An attempt whose end a controller waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settled {
+/// One handing over of a run to an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DispatchId {
     /// Which run.
     pub run: RunId,
-    /// Its dispatch.
+    /// Number of the dispatch.
     pub dispatch: u32,
+}
+
+impl DispatchId {
+    /// Returns the dispatch that a task belongs to.
+    pub fn of_task(task: &Task) -> Self {
+        Self {
+            run: task.planned.id.clone(),
+            dispatch: task.dispatch,
+        }
+    }
+
+    /// Returns the name of the request for it.
+    pub fn request_name(&self) -> String {
+        format!("run-{}-{}", self.run, self.dispatch)
+    }
+
+    /// Parses the name of a request; `None` if it requests no attempt.
+    pub(super) fn from_request_name(name: &str) -> Option<Self> {
+        let (run, dispatch) = name.strip_prefix("run-")?.rsplit_once('-')?;
+        Some(Self {
+            run: RunId::from_written(run),
+            dispatch: dispatch.parse().ok()?,
+        })
+    }
+}
+
+/// An attempt whose end a controller waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwaitedAttempt {
+    /// Its dispatch.
+    #[serde(flatten)]
+    pub id: DispatchId,
     /// Attempt.
     pub attempt: u32,
+}
+
+impl AwaitedAttempt {
+    /// Returns the attempt that a task is for.
+    pub fn of_task(task: &Task) -> Self {
+        Self {
+            id: DispatchId::of_task(task),
+            attempt: task.attempt,
+        }
+    }
 }
 
 /// An event that an agent reports.
@@ -110,14 +154,12 @@ pub enum Event {
     },
     /// An attempt has begun.
     Started {
-        /// Which run.
-        run: RunId,
         /// Its dispatch.
-        dispatch: u32,
-        /// Process of its shepherd on the head.
-        pid: u32,
-        /// Start time of that process in kernel ticks.
-        start_ticks: u64,
+        #[serde(flatten)]
+        id: DispatchId,
+        /// Its shepherd on the head.
+        #[serde(flatten)]
+        shepherd: ProcessId,
     },
     /// What a run does now.
     Stage {
@@ -128,35 +170,24 @@ pub enum Event {
     },
     /// An attempt has ended; its directory is whole.
     Finished {
-        /// Which run.
-        run: RunId,
         /// Its dispatch.
-        dispatch: u32,
-        /// Attempt.
-        attempt: u32,
-        /// How it ended.
-        outcome: Outcome,
-        /// Digest of its records.
-        records: Option<String>,
-        /// Its wall time, seconds.
-        wall_s: f64,
-        /// Digest of the manifest of its directory.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        manifest: Option<String>,
+        #[serde(flatten)]
+        id: DispatchId,
+        /// How it ended, as in its directory.
+        #[serde(flatten)]
+        file: OutcomeFile,
     },
     /// An attempt was cut off on request; nothing of it is left.
     Interrupted {
-        /// Which run.
-        run: RunId,
         /// Its dispatch.
-        dispatch: u32,
+        #[serde(flatten)]
+        id: DispatchId,
     },
     /// An attempt was lost with an earlier agent, or this one is being ended; it does not count.
     Lost {
-        /// Which run.
-        run: RunId,
         /// Its dispatch.
-        dispatch: u32,
+        #[serde(flatten)]
+        id: DispatchId,
         /// Why.
         reason: String,
         /// The agent's job reached its time limit, and the run had had the whole job.
@@ -194,6 +225,32 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+}
+
+impl Event {
+    /// Reports how an attempt ended.
+    pub(super) fn end_of(attempt: AwaitedAttempt, result: AttemptResult) -> Self {
+        let AwaitedAttempt { id, attempt } = attempt;
+        match result {
+            AttemptResult::Ended(file) => Self::Finished { id, file },
+            AttemptResult::Interrupted => Self::Interrupted { id },
+            AttemptResult::Lost { reason, time_limit } => Self::Lost {
+                id,
+                reason,
+                time_limit,
+            },
+            AttemptResult::Failed { cause, detail } => Self::Finished {
+                id,
+                file: OutcomeFile {
+                    attempt,
+                    outcome: Outcome::Failed { cause, detail },
+                    records: None,
+                    wall_s: 0.0,
+                    manifest: None,
+                },
+            },
+        }
+    }
 }
 
 /// A line of `events.jsonl`.

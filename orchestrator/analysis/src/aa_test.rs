@@ -1,7 +1,8 @@
 //! The A/A test of a campaign: how often its comparisons call equal things different, its own repeats, and sites that are the same machine.
 
 use crate::results::{data::Data, rows::PointRow};
-use cvc_core::record::names;
+use cvc_core::measured::is_disturbance;
+use cvc_core::point::FactorId;
 use cvc_index::Index;
 use cvc_index::error::AnalysisError;
 use cvc_model::stats::{
@@ -125,7 +126,11 @@ pub fn aa_test(index: &Index) -> Result<AaTest, AnalysisError> {
                 Some(least) => compare_stopped(&a, &b, least),
                 None => compare(&a, &b),
             };
-            let what = format!("{} with {}", first.factor("site"), second.factor("site"));
+            let what = format!(
+                "{} with {}",
+                first.level(FactorId::Site),
+                second.level(FactorId::Site)
+            );
             comparisons.extend(compared.map(|c| found(first, quantity, &what, c)));
         }
     }
@@ -154,7 +159,7 @@ fn results(point: &PointRow) -> BTreeMap<&str, Repeats> {
                 .collect(),
         )
     };
-    let is_result = |quantity: &str| !names::DISTURBANCES.contains(&quantity);
+    let is_result = |quantity: &str| !is_disturbance(quantity);
     point
         .values
         .iter()

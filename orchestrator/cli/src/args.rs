@@ -3,8 +3,8 @@
 mod delta;
 
 pub use delta::{
-    CodecName, DeltaArgs, DeltaCatArgs, DeltaCommand, DeltaCompareArgs, DeltaMakeArgs,
-    DeltaPruneArgs, DeltaRestoreArgs, DeltaShowArgs, DeltaVerifyArgs, ImageDiffArgs, MethodName,
+    DeltaArgs, DeltaCatArgs, DeltaCommand, DeltaCompareArgs, DeltaMakeArgs, DeltaPruneArgs,
+    DeltaRestoreArgs, DeltaShowArgs, DeltaVerifyArgs, ImageDiffArgs,
 };
 
 use crate::exit_status::ExitStatus;
@@ -1003,7 +1003,7 @@ pub struct DeltaChoiceArgs {
         value_enum,
         requires = "delta"
     )]
-    pub codec: Vec<delta::CodecName>,
+    pub codec: Vec<cvc_delta_rules::Codec>,
     /// What is written of checkpoints each second, all nodes together, as in 200MiB
     #[arg(long, value_name = "SIZE", value_parser = mib_each_second, requires = "delta")]
     pub bandwidth: Option<f64>,

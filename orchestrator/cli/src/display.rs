@@ -341,18 +341,14 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
             ),
             [] => String::new(),
         },
-        Progress::TakenIn { runs } => {
-            format!(
-                "{} the journal did not know: their results are whole and are kept",
-                counted(runs.len(), "finished run")
-            )
-        }
-        Progress::Quarantined { point, skipped } => {
-            format!(
-                "point {point} failed too often: {} skipped",
-                counted(*skipped, "run")
-            )
-        }
+        Progress::TakenIn { runs } => format!(
+            "{} the journal did not know: their results are whole and are kept",
+            counted(runs.len(), "finished run")
+        ),
+        Progress::Quarantined { point, skipped } => format!(
+            "point {point} failed too often: {} skipped",
+            counted(*skipped, "run")
+        ),
         Progress::Decided {
             point,
             reason,
@@ -388,12 +384,10 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
             failed,
             skipped,
             left,
-        } => {
-            format!(
-                "{} succeeded, {failed} failed, {skipped} skipped, {left} left",
-                counted(succeeded, "run")
-            )
-        }
+        } => format!(
+            "{} succeeded, {failed} failed, {skipped} skipped, {left} left",
+            counted(succeeded, "run")
+        ),
         Progress::Started { .. }
         | Progress::RunStarted { .. }
         | Progress::Stage { .. }

@@ -1,7 +1,7 @@
 //! Errors as a user sees them, and their exit codes.
 
 use crate::{exit_status::ExitStatus, output::note, session_log};
-use cvc_core::source::SourceErrors;
+use cvc_core::source::{SourceError, SourceErrors};
 use cvc_core::store::StoreError;
 use cvc_delta::{DeltaError, DeltaErrorKind};
 use cvc_engine::{attempt::RunError, crew::CrewError};
@@ -173,9 +173,7 @@ fn of_delta(kind: &DeltaErrorKind) -> ExitStatus {
             ExitStatus::Store
         }
         DeltaErrorKind::Empty
-        | DeltaErrorKind::BlockSize(_)
-        | DeltaErrorKind::Threshold(_)
-        | DeltaErrorKind::ChainLength(_)
+        | DeltaErrorKind::Rule(_)
         | DeltaErrorKind::OtherRun { .. }
         | DeltaErrorKind::NoCommonProcess { .. }
         | DeltaErrorKind::NoState { .. }
@@ -319,79 +317,15 @@ impl Failure {
                     if i > 0 {
                         note("");
                     }
-                    // the position also in one line, as editors and scripts read it
-                    let message = error.to_string();
-                    tracing::error!(
-                        exit = ExitStatus::Usage.code(),
-                        hint = error.hint,
-                        "{message}"
-                    );
-                    let (text, span) = if is_near(&error.path) {
-                        shortened(&error.text, error.span.clone())
-                    } else {
-                        Default::default()
-                    };
-                    let source = NamedSource::new(error.path.display().to_string(), text);
-                    let label = span.map(|s| LabeledSpan::new_with_span(None, s));
-                    note(in_the_form_of_all(
-                        &Placed {
-                            message,
-                            hint: error.hint,
-                            label,
-                            source,
-                        }
-                        .render(),
-                    ));
+                    report_placed(error);
                 }
                 ExitStatus::Usage.into()
             }
-            Self::Campaign(error) => {
-                let status = match &error {
-                    CampaignError::Run(RunError::Store(_) | RunError::Input(_)) => {
-                        ExitStatus::Store
-                    }
-                    CampaignError::Run(
-                        RunError::Host(_)
-                        | RunError::Crew(_)
-                        | RunError::Shepherd { .. }
-                        | RunError::Area(_),
-                    ) => ExitStatus::Host,
-                    CampaignError::Run(RunError::Render(_) | RunError::Descriptor { .. }) => {
-                        ExitStatus::Usage
-                    }
-                    CampaignError::Run(RunError::Broken(_)) => ExitStatus::Internal,
-                    CampaignError::Install(_) => ExitStatus::Installation,
-                    CampaignError::Slurm(_) | CampaignError::Provider { .. } => {
-                        ExitStatus::Provider
-                    }
-                    CampaignError::Site { .. } => ExitStatus::Host,
-                    CampaignError::NotWritten { .. } => ExitStatus::Store,
-                    CampaignError::Leftover { .. } => ExitStatus::Leftover,
-                    CampaignError::OverBudget { .. } => ExitStatus::OverBudget,
-                };
-                let hint = match &error {
-                    CampaignError::Run(RunError::Host(error)) => error.hint(),
-                    CampaignError::Run(RunError::Crew(error)) => error.hint().map(str::to_owned),
-                    CampaignError::Run(RunError::Broken(_)) => Some(session_log::how_to_report()),
-                    CampaignError::Run(RunError::Store(error)) => store_hint(error),
-                    CampaignError::Run(
-                        RunError::Shepherd { .. } | RunError::Area(_) | RunError::Render(_) | RunError::Descriptor { .. } | RunError::Input(_),
-                    )
-                    | CampaignError::Site { .. }
-                    | CampaignError::Slurm(_)
-                    | CampaignError::OverBudget { .. } => None,
-                    CampaignError::Provider { error, .. } => error.hint(),
-                    CampaignError::Install(error) => error.hint(),
-                    CampaignError::NotWritten { .. } => {
-                        let first = if error.is_full_disk() { "make room" } else { "correct the cause" };
-                        Some(format!("{first}, then run the same command again: it continues"))
-                    }
-                    CampaignError::Leftover { .. } => {
-                        Some("`cvc run` or `cvc down` finds and ends it; `cvc sweep` also finds instances, from any machine".into())
-                    }
-                };
-                one_line(status, &error.to_string(), hint.as_deref())
-            }
+            Self::Campaign(error) => one_line(
+                campaign_status(&error),
+                &error.to_string(),
+                campaign_hint(&error).as_deref(),
+            ),
             Self::Analysis(error) => one_line(ExitStatus::Store, &error.to_string(), None),
             Self::Store(error) => one_line(
                 ExitStatus::Store,
@@ -416,6 +350,72 @@ impl Failure {
                 message,
                 hint,
             } => one_line(status, &message, hint.as_deref()),
+        }
+    }
+}
+
+/// Shows an error of a file that people write, with the lines around it where they may be shown.
+fn report_placed(error: SourceError) {
+    // the position also in one line, as editors and scripts read it
+    let message = error.to_string();
+    tracing::error!(
+        exit = ExitStatus::Usage.code(),
+        hint = error.hint,
+        "{message}"
+    );
+    let (text, span) = if is_near(&error.path) {
+        shortened(&error.text, error.span.clone())
+    } else {
+        Default::default()
+    };
+    let placed = Placed {
+        message,
+        hint: error.hint,
+        label: span.map(|s| LabeledSpan::new_with_span(None, s)),
+        source: NamedSource::new(error.path.display().to_string(), text),
+    };
+    note(in_the_form_of_all(&placed.render()));
+}
+
+/// Returns the exit code of a campaign's error.
+fn campaign_status(error: &CampaignError) -> ExitStatus {
+    match error {
+        CampaignError::Run(RunError::Store(_) | RunError::Input(_)) => ExitStatus::Store,
+        CampaignError::Run(
+            RunError::Host(_) | RunError::Crew(_) | RunError::Shepherd { .. } | RunError::Area(_),
+        ) => ExitStatus::Host,
+        CampaignError::Run(RunError::Render(_) | RunError::Descriptor { .. }) => ExitStatus::Usage,
+        CampaignError::Run(RunError::Broken(_)) => ExitStatus::Internal,
+        CampaignError::Install(_) => ExitStatus::Installation,
+        CampaignError::Slurm(_) | CampaignError::Provider { .. } => ExitStatus::Provider,
+        CampaignError::Site { .. } => ExitStatus::Host,
+        CampaignError::NotWritten { .. } => ExitStatus::Store,
+        CampaignError::Leftover { .. } => ExitStatus::Leftover,
+        CampaignError::OverBudget { .. } => ExitStatus::OverBudget,
+    }
+}
+
+/// Returns how a campaign's error may be corrected.
+fn campaign_hint(error: &CampaignError) -> Option<String> {
+    match error {
+        CampaignError::Run(RunError::Host(error)) => error.hint(),
+        CampaignError::Run(RunError::Crew(error)) => error.hint().map(str::to_owned),
+        CampaignError::Run(RunError::Broken(_)) => Some(session_log::how_to_report()),
+        CampaignError::Run(RunError::Store(error)) => store_hint(error),
+        CampaignError::Run(
+            RunError::Shepherd { .. } | RunError::Area(_) | RunError::Render(_) | RunError::Descriptor { .. } | RunError::Input(_),
+        )
+        | CampaignError::Site { .. }
+        | CampaignError::Slurm(_)
+        | CampaignError::OverBudget { .. } => None,
+        CampaignError::Provider { error, .. } => error.hint(),
+        CampaignError::Install(error) => error.hint(),
+        CampaignError::NotWritten { .. } => {
+            let first = if error.is_full_disk() { "make room" } else { "correct the cause" };
+            Some(format!("{first}, then run the same command again: it continues"))
+        }
+        CampaignError::Leftover { .. } => {
+            Some("`cvc run` or `cvc down` finds and ends it; `cvc sweep` also finds instances, from any machine".into())
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::provider::{
 };
 use cvc_core::campaign::{InstanceSpec, Market};
 use cvc_core::clock;
+use cvc_core::ids::LeaseId;
 use cvc_core::stop::{StopRequest, StopSignal};
 use cvc_journal::budget_share::{BudgetShare, RELEASE_S};
 use cvc_journal::lease::{LaunchOrder, Tags};
@@ -25,9 +26,18 @@ const END_S: f64 = 30.0;
 /// Longest sleep, seconds: timers have a limit, and the wall clock may be set.
 const MAX_SLEEP_S: f64 = 3600.0;
 
+/// The result of asking for more instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Acquisition {
+    Launched,
+    /// The user wants to stop.
+    Stopped,
+}
+
 impl Fleet {
     pub(super) async fn offer(&self) -> Result<&Offer, CampaignError> {
-        self.offer
+        self.preparation
+            .offer
             .get_or_try_init(|| async { self.provider.describe_offer(&self.request).await })
             .await
             .map_err(|e| self.error(e))
@@ -35,7 +45,7 @@ impl Fleet {
 
     /// Makes or finds key pair and groups, even if instances exist already: this machine may have another address today.
     pub(super) async fn prepared(&self, offer: &Offer) -> Result<&Prepared, CampaignError> {
-        self.prepared
+        self.preparation.prepared
             .get_or_try_init(|| async {
                 let able = offer.types.iter().all(|t| t.cluster_placement);
                 let near = self.request.instances.placement_group.unwrap_or(self.request.instances.nodes > 1) && able;
@@ -60,20 +70,20 @@ impl Fleet {
                     subnet: self.request.instances.subnet.clone(),
                     placement_group: near,
                 };
-                self.touched.store(true, Ordering::Relaxed);
+                self.preparation.touched.store(true, Ordering::Relaxed);
                 self.provider.prepare(&order).await.map_err(|e| self.error(e))
             })
             .await
     }
 
-    /// Launches this many more instances; `false` if the user wants to stop.
+    /// Launches this many more instances.
     pub(super) async fn acquire(
         &self,
         offer: &Offer,
         count: u32,
         beside: Option<&Instance>,
         stop_signal: &StopSignal,
-    ) -> Result<bool, CampaignError> {
+    ) -> Result<Acquisition, CampaignError> {
         let tries = self.tries(offer, beside);
         if tries.is_empty() {
             let message = format!(
@@ -100,12 +110,12 @@ impl Fleet {
                 continue;
             }
             if *stop_signal.borrow() > StopRequest::GoOn {
-                return Ok(false);
+                return Ok(Acquisition::Stopped);
             }
             let order = self.order(offer, prepared, facts, *spot, zone.clone(), count)?;
-            let lease = order.lease().to_owned();
+            let lease = LeaseId::from(order.lease());
             self.write(Event::LeaseIntended {
-                lease: lease.clone().into(),
+                lease: lease.clone(),
                 site: self.name.clone().into(),
                 nodes: count,
                 order: Some(Box::new(order.clone())),
@@ -119,7 +129,7 @@ impl Fleet {
                 zone.as_deref().unwrap_or("any zone")
             ));
             match self.launch(&order).await {
-                Ok(()) => return Ok(true),
+                Ok(()) => return Ok(Acquisition::Launched),
                 Err(CampaignError::Provider { error, .. })
                     if error.elsewhere() || error.kind == ErrorKind::Quota =>
                 {
@@ -127,20 +137,12 @@ impl Fleet {
                         exhausted.push((&facts.name, *spot));
                     }
                     self.reporter.note(format!("{}: {error}", self.name));
-                    self.write(Event::LeaseReleased {
-                        lease: lease.into(),
-                        how: error.to_string(),
-                    })
-                    .await;
+                    self.write_released(lease, &error).await;
                     last = Some(*error);
                 }
                 Err(CampaignError::Provider { error, site }) => {
                     if error.left == SideEffect::Clear {
-                        self.write(Event::LeaseReleased {
-                            lease: lease.into(),
-                            how: error.to_string(),
-                        })
-                        .await;
+                        self.write_released(lease, &error).await;
                     }
                     return Err(CampaignError::Provider { error, site });
                 }
@@ -325,8 +327,8 @@ impl Fleet {
 
     /// The known prices, as they count for this campaign.
     pub(super) fn price_book(&self) -> cost::PriceBook {
-        let book = self.prices.lock().clone();
-        if self.budget_share.borrow().is_some() {
+        let book = self.limits.prices.lock().clone();
+        if self.limits.budget_share.borrow().is_some() {
             book.for_budget()
         } else {
             book
@@ -364,7 +366,7 @@ impl Fleet {
     pub(super) async fn ask_prices(&self, types: &[String]) {
         let spot = self.request.instances.market != Market::OnDemand;
         match cost::refresh(self.provider.as_ref(), types, spot, &cost::cache_file()).await {
-            Ok(book) => *self.prices.lock() = book,
+            Ok(book) => *self.limits.prices.lock() = book,
             Err(error) => self
                 .reporter
                 .note(format!("{}: cannot get today's prices: {error}", self.name)),
@@ -378,7 +380,7 @@ impl Fleet {
         rate: Option<&NodeRate>,
         count: u32,
     ) -> Result<(), CampaignError> {
-        let Some(share) = self.budget_share.borrow().clone() else {
+        let Some(share) = self.limits.budget_share.borrow().clone() else {
             return Ok(());
         };
         let used = jiff::SignedDuration::try_from_secs_f64(MIN_OF_USE_S).unwrap_or_default();
@@ -417,21 +419,26 @@ impl Fleet {
                 .unwrap_or(jiff::Timestamp::MAX)
         };
         let own = after(clock::now(), self.request.instances.lifetime_s);
-        let until = self.budget_share.borrow().as_ref().map_or(own, |share| {
-            own.min(after(share.until(more_usd_per_s), -END_S))
-        });
+        let until = self
+            .limits
+            .budget_share
+            .borrow()
+            .as_ref()
+            .map_or(own, |share| {
+                own.min(after(share.until(more_usd_per_s), -END_S))
+            });
         // in whole seconds, as instances count: sums of fractions differ in their last digits
         jiff::Timestamp::from_second(until.as_second()).unwrap_or(until)
     }
 
     /// Tells what is left of the campaign's budget.
     pub fn set_budget_share(&self, share: Option<BudgetShare>) {
-        self.budget_share.send_replace(share);
+        self.limits.budget_share.send_replace(share);
     }
 
     /// Waits until the budget pays for nothing more than to give everything back.
     pub async fn out_of_money(&self) {
-        let mut share = self.budget_share.subscribe();
+        let mut share = self.limits.budget_share.subscribe();
         loop {
             let end = share.borrow_and_update().as_ref().map(|m| m.until(0.0));
             let left_s = end.map(|end| {

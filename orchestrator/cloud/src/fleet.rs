@@ -11,6 +11,7 @@ use crate::provider::{
     ProviderError,
 };
 use crate::{
+    acquire::Acquisition,
     key_dir::Place,
     loss::LossReason,
     readiness::{Reached, Wait},
@@ -26,7 +27,7 @@ use cvc_core::ids::{FleetId, LeaseId};
 use cvc_core::stop::{StopRequest, StopSignal};
 use cvc_journal::budget_share::BudgetShare;
 use cvc_journal::lease::{Tags, owner};
-use cvc_journal::{Acquired, Event, Lease, Lineage};
+use cvc_journal::{Acquired, Event, Lease, Lineage, apply_to_leases};
 use cvc_sites::error::CampaignError;
 use cvc_sites::progress::SiteReporter;
 use cvc_sites::ssh::Target;
@@ -34,6 +35,7 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
@@ -57,27 +59,55 @@ pub struct Fleet {
     /// The campaign's directory.
     pub(super) campaign: Utf8PathBuf,
     pub(super) place: Place,
+    /// The user from the campaign file.
+    pub(super) login: Option<String>,
+    pub(super) keeping: Keeping,
+    pub(super) preparation: Preparation,
+    pub(super) limits: Limits,
+    /// When this was made.
+    begun: Instant,
+    pub(super) state: Mutex<State>,
+}
+
+/// Whose a fleet is between campaigns.
+#[derive(Debug)]
+pub(super) struct Keeping {
     /// The fleet that this campaign took over from an earlier one.
     pub(super) taken: Option<Kept>,
+    /// Whose the fleet is that this campaign kept.
+    ownership: Ownership,
     /// Whether this session has put it in the warm pool.
     pub(super) pooled: AtomicBool,
-    /// Whether another campaign has taken over what this one kept.
-    pub(super) given_away: bool,
+}
+
+/// What a launch needs, queried and made once.
+#[derive(Debug)]
+pub(super) struct Preparation {
+    pub(super) offer: OnceCell<Offer>,
     pub(super) prepared: OnceCell<Prepared>,
     /// Whether something besides instances may have been made.
     pub(super) touched: AtomicBool,
-    /// The user from the campaign file.
-    pub(super) login: Option<String>,
+}
+
+/// How long the instances may run.
+#[derive(Debug)]
+pub(super) struct Limits {
     /// The known prices of instances.
     pub(super) prices: Mutex<PriceBook>,
     /// What is left of the campaign's budget, if it has one.
     pub(super) budget_share: watch::Sender<Option<BudgetShare>>,
-    /// The end that all instances have been told.
-    pub(super) told_until: Mutex<Option<Timestamp>>,
-    /// When this was made.
-    begun: Instant,
-    pub(super) offer: OnceCell<Offer>,
-    pub(super) state: Mutex<State>,
+    /// The end that all instances were given last.
+    pub(super) set_until: Mutex<Option<Timestamp>>,
+}
+
+/// The result of one action on a fleet.
+enum Applied {
+    /// More is to be done.
+    Continue,
+    /// These instances answer.
+    Up(Vec<Instance>),
+    /// The user wants to stop.
+    Stopped,
 }
 
 #[derive(Debug, Default)]
@@ -142,16 +172,13 @@ impl Fleet {
             .rfind(|l| !l.released)
             .and_then(|l| l.order.clone());
         // one that this campaign has leases of, or any suitable kept one
-        let given_away = match &of_before {
-            Some(order) => {
-                warm_pool::take_back(wanted.dir, &place, &order.tags.fleet)?
-                    == Ownership::Transferred
-            }
+        let ownership = match &of_before {
+            Some(order) => warm_pool::take_back(wanted.dir, &place, &order.tags.fleet)?,
             None => {
                 if wanted.takes {
                     warm_pool::take(wanted.dir, &place, &wanted.request)?;
                 }
-                false
+                Ownership::Own
             }
         };
         let taken = warm_pool::taken(&place);
@@ -159,7 +186,9 @@ impl Fleet {
             .as_ref()
             .and_then(|t| t.leases.last())
             .map(|(order, _)| order.clone())
-            .or(of_before.filter(|_| !given_away).map(|o| *o));
+            .or(of_before
+                .filter(|_| ownership == Ownership::Own)
+                .map(|o| *o));
         // existing instances stay in their region and account, whatever the file says now
         let account = match &open {
             Some(order) => Account::of_order(order),
@@ -187,17 +216,23 @@ impl Fleet {
             },
             campaign: wanted.dir.to_owned(),
             place,
-            taken,
-            pooled: AtomicBool::new(false),
-            given_away,
             login: wanted.login.map(str::to_owned),
-            prices: Mutex::new(wanted.prices),
-            budget_share: watch::Sender::new(None),
-            told_until: Mutex::default(),
+            keeping: Keeping {
+                taken,
+                ownership,
+                pooled: AtomicBool::new(false),
+            },
+            preparation: Preparation {
+                offer: OnceCell::new(),
+                prepared: OnceCell::new(),
+                touched: AtomicBool::new(touched),
+            },
+            limits: Limits {
+                prices: Mutex::new(wanted.prices),
+                budget_share: watch::Sender::new(None),
+                set_until: Mutex::default(),
+            },
             begun: Instant::now(),
-            offer: OnceCell::new(),
-            prepared: OnceCell::new(),
-            touched: AtomicBool::new(touched),
             state: Mutex::new(State {
                 leases: wanted.leases,
                 ..State::default()
@@ -219,7 +254,8 @@ impl Fleet {
     /// Who logs in.
     pub(super) fn user(&self) -> String {
         let of_image = || {
-            self.offer
+            self.preparation
+                .offer
                 .get()
                 .and_then(|o| o.images.first())
                 .map(|i| i.user.clone())
@@ -286,12 +322,9 @@ impl Fleet {
 
     /// Leases that are not over.
     pub(super) fn open_leases(&self) -> Vec<Lease> {
-        self.state()
-            .leases
-            .iter()
-            .filter(|l| !l.released)
-            .cloned()
-            .collect()
+        let mut leases = self.state().leases.clone();
+        leases.retain(|lease| !lease.released);
+        leases
     }
 
     /// All instances, by id.
@@ -307,26 +340,63 @@ impl Fleet {
     /// Journals an event and applies it.
     pub(super) async fn write(&self, event: Event) {
         self.reporter.write(event.clone()).await;
-        let entry = cvc_journal::Entry {
-            seq: 0,
-            at: jiff::Timestamp::now(),
-            event,
-        };
         let mut state = self.state();
-        let mut folded = cvc_journal::CampaignState {
-            leases: std::mem::take(&mut state.leases),
-            ..Default::default()
-        };
-        if let Err(illegal) = folded.apply(&entry) {
-            self.reporter.note(format!(
-                "{}: internal error (please report): {illegal}",
-                self.name
-            ));
+        if let Err(illegal) = apply_to_leases(&mut state.leases, Timestamp::now(), &event) {
+            let what = format!("{}: internal error (please report): {illegal}", self.name);
+            self.reporter.note(what);
         }
-        state.leases = folded.leases;
-        if let Event::LeaseAcquired { lease, .. } = &entry.event {
-            state.acquired.insert(lease.clone(), Instant::now());
+        if let Event::LeaseAcquired { lease, .. } = event {
+            state.acquired.insert(lease, Instant::now());
         }
+    }
+
+    /// Journals that instances are gone, lease by lease. `why` gets those of one.
+    async fn write_lost(
+        &self,
+        is_gone: impl Fn(&Lease, &str) -> bool,
+        why: impl Fn(&[&str]) -> String,
+    ) {
+        for lease in self.open_leases() {
+            let mut gone = lease.instances();
+            gone.retain(|id| is_gone(&lease, id));
+            if !gone.is_empty() {
+                let lost = Event::LeaseLost {
+                    lease: lease.name.clone(),
+                    why: why(&gone),
+                    instances: gone.into_iter().map(|id| id.to_owned().into()).collect(),
+                };
+                self.write(lost).await;
+            }
+        }
+    }
+
+    /// Journals that a lease is over.
+    pub(super) async fn write_released(&self, lease: LeaseId, how: impl ToString) {
+        let how = how.to_string();
+        self.write(Event::LeaseReleased { lease, how }).await;
+    }
+
+    /// Ends instances.
+    async fn terminate(&self, ids: &[String]) -> Result<(), CampaignError> {
+        let ended = self.provider.terminate(ids).await;
+        ended.map_err(|e| self.error(e))
+    }
+
+    /// Forgets the host keys of instances: their addresses may be reused with others.
+    fn forget_hosts<'i>(
+        &self,
+        instances: impl IntoIterator<Item = &'i Instance>,
+    ) -> Result<(), CampaignError> {
+        for instance in instances {
+            for address in instance.address.iter().chain(&instance.internal) {
+                self.place.forget_host(address)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&self, what: impl fmt::Display) {
+        self.reporter.note(format!("{}: {what}", self.name));
     }
 
     /// Brings the fleet to this many instances that answer; `None` if the user wants to stop.
@@ -356,8 +426,10 @@ impl Fleet {
         loop {
             let seen = self.observed().await?;
             for action in reconcile(nodes, &self.members(), &seen) {
-                if let Some(end) = self.apply(action, offer, &seen, stop_signal).await? {
-                    return Ok(end);
+                match self.apply(action, offer, &seen, stop_signal).await? {
+                    Applied::Continue => {}
+                    Applied::Up(machines) => return Ok(Some(machines)),
+                    Applied::Stopped => return Ok(None),
                 }
             }
         }
@@ -374,47 +446,40 @@ impl Fleet {
         .collect()
     }
 
-    /// Carries out one action. Returns the result of bringing the fleet up once it is known: its instances, or nothing if the user wants to
-    /// stop.
+    /// Carries out one action.
     async fn apply(
         &self,
         action: Action,
         offer: &Offer,
         seen: &BTreeMap<String, Instance>,
         stop_signal: &mut StopSignal,
-    ) -> Result<Option<Option<Vec<Instance>>>, CampaignError> {
+    ) -> Result<Applied, CampaignError> {
         match action {
             Action::WaitToShow => tokio::select! {
                 () = tokio::time::sleep(SHOW_TICK) => {}
-                // on an error nobody can ask for a stop any more
-                Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(Some(None)),
+                // on an error there can be no request to stop any more
+                Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(Applied::Stopped),
             },
             Action::NoteLost => self.note_lost(seen).await,
             Action::EndMixed(instances) => {
-                self.reporter.note(format!(
-                    "{}: its instances differ in type or zone; all of them are replaced",
-                    self.name
-                ));
+                self.note("its instances differ in type or zone; all of them are replaced");
                 self.end_all(&instances).await?;
             }
-            Action::Launch { count, beside } => match self
-                .acquire(offer, count, beside.first(), stop_signal)
-                .await
-            {
-                Ok(true) => {}
-                Ok(false) => return Ok(Some(None)),
-                // no room beside the existing instances, but perhaps elsewhere for all of them
-                Err(CampaignError::Provider { error, .. })
-                    if error.elsewhere() && !beside.is_empty() =>
-                {
-                    self.reporter.note(format!(
-                        "{}: {error}; all instances are replaced elsewhere",
-                        self.name
-                    ));
-                    self.end_all(&beside).await?;
+            Action::Launch { count, beside } => {
+                let acquired = self.acquire(offer, count, beside.first(), stop_signal);
+                match acquired.await {
+                    Ok(Acquisition::Launched) => {}
+                    Ok(Acquisition::Stopped) => return Ok(Applied::Stopped),
+                    // no room next to the existing instances, but perhaps elsewhere for all of them
+                    Err(CampaignError::Provider { error, .. })
+                        if error.elsewhere() && !beside.is_empty() =>
+                    {
+                        self.note(format!("{error}; all instances are replaced elsewhere"));
+                        self.end_all(&beside).await?;
+                    }
+                    Err(error) => return Err(error),
                 }
-                Err(error) => return Err(error),
-            },
+            }
             Action::Prepare => {
                 self.prepared(offer).await?;
             }
@@ -424,14 +489,14 @@ impl Fleet {
                 match self.wait_until_ready(&ids, stop_signal).await? {
                     Reached::All(machines) => {
                         self.take_in_use(&machines).await;
-                        return Ok(Some(Some(machines)));
+                        return Ok(Applied::Up(machines));
                     }
-                    Reached::Stopped => return Ok(Some(None)),
+                    Reached::Stopped => return Ok(Applied::Stopped),
                     Reached::Without(failed) => self.replace(&failed).await?,
                 }
             }
         }
-        Ok(None)
+        Ok(Applied::Continue)
     }
 
     /// Makes instances that are ready the nodes of the site.
@@ -441,13 +506,10 @@ impl Fleet {
             state.machines = machines.to_vec();
             state.gone.clear();
         }
-        *self.told_until.lock() = None;
+        *self.limits.set_until.lock() = None;
         // an earlier controller, or an earlier campaign, may have set their deadlines long ago
         if let Err(error) = self.extend().await {
-            self.reporter.note(format!(
-                "{}: a deadline could not be extended: {error}",
-                self.name
-            ));
+            self.note(format!("a deadline could not be extended: {error}"));
         }
     }
 
@@ -488,38 +550,14 @@ impl Fleet {
                 message,
             )));
         }
-        self.reporter
-            .note(format!("{}: replaced: {}", self.name, what.join(", ")));
+        self.note(format!("replaced: {}", what.join(", ")));
         let ids: Vec<String> = failed.keys().cloned().collect();
-        self.provider
-            .terminate(&ids)
-            .await
-            .map_err(|e| self.error(e))?;
-        for lease in self.open_leases() {
-            let of_it: Vec<String> = lease
-                .instances()
-                .into_iter()
-                .filter(|id| failed.contains_key(*id))
-                .map(str::to_owned)
-                .collect();
-            if let Some(first) = of_it.first() {
-                let why = failed[first].to_string();
-                self.write(Event::LeaseLost {
-                    lease: lease.name.clone(),
-                    instances: of_it.into_iter().map(Into::into).collect(),
-                    why,
-                })
-                .await;
-            }
-        }
-        // their addresses may be reused with other keys
+        self.terminate(&ids).await?;
+        let is_failed = |_: &Lease, id: &str| failed.contains_key(id);
+        self.write_lost(is_failed, |gone| failed[gone[0]].to_string())
+            .await;
         let seen = self.observed().await?;
-        for instance in ids.iter().filter_map(|id| seen.get(id)) {
-            for address in instance.address.iter().chain(&instance.internal) {
-                self.place.forget_host(address)?;
-            }
-        }
-        Ok(())
+        self.forget_hosts(ids.iter().filter_map(|id| seen.get(id)))
     }
 
     /// Counts instances that are to be replaced. Returns whether these are too many: of one place in this session, or, also over sessions,
@@ -547,54 +585,25 @@ impl Fleet {
     /// Ends instances that are no longer needed.
     async fn end_surplus(&self, surplus: Vec<Instance>) -> Result<(), CampaignError> {
         let ids: Vec<String> = surplus.iter().map(|i| i.id.clone()).collect();
-        self.reporter.note(format!(
-            "{}: no longer needed and given back: {}",
-            self.name,
+        self.note(format!(
+            "no longer needed and given back: {}",
             ids.join(", ")
         ));
-        self.provider
-            .terminate(&ids)
-            .await
-            .map_err(|e| self.error(e))?;
-        for lease in self.open_leases() {
-            let of_it: Vec<String> = lease
-                .instances()
-                .into_iter()
-                .filter(|id| ids.iter().any(|i| i == id))
-                .map(str::to_owned)
-                .collect();
-            if !of_it.is_empty() {
-                self.write(Event::LeaseLost {
-                    lease: lease.name.clone(),
-                    instances: of_it.into_iter().map(Into::into).collect(),
-                    why: "no longer needed".into(),
-                })
-                .await;
-            }
-        }
+        self.terminate(&ids).await?;
+        let is_surplus = |_: &Lease, id: &str| ids.iter().any(|i| i == id);
+        self.write_lost(is_surplus, |_| "no longer needed".into())
+            .await;
         Ok(())
     }
 
     /// Ends instances in order to replace them. Their disks go with them; groups and key stay for the replacements.
     async fn end_all(&self, instances: &[Instance]) -> Result<(), CampaignError> {
         let ids: Vec<String> = instances.iter().map(|i| i.id.clone()).collect();
-        self.provider
-            .terminate(&ids)
-            .await
-            .map_err(|e| self.error(e))?;
+        self.terminate(&ids).await?;
         for lease in self.open_leases() {
-            self.write(Event::LeaseReleased {
-                lease: lease.name.clone(),
-                how: "replaced".into(),
-            })
-            .await;
+            self.write_released(lease.name, "replaced").await;
         }
-        for instance in instances {
-            for address in instance.address.iter().chain(&instance.internal) {
-                self.place.forget_host(address)?;
-            }
-        }
-        Ok(())
+        self.forget_hosts(instances)
     }
 
     /// Settles leases that an earlier controller ordered without hearing the answer: repeating the order gives the same instances.
@@ -610,9 +619,8 @@ impl Fleet {
                 .map(|i| i.id.clone())
                 .collect();
             if there.len() == order.count as usize {
-                self.reporter.note(format!(
-                    "{}: found what {} ordered: {}",
-                    self.name,
+                self.note(format!(
+                    "found what {} ordered: {}",
                     lease.name,
                     there.join(", ")
                 ));
@@ -623,9 +631,9 @@ impl Fleet {
                 .await;
                 continue;
             }
-            self.reporter.note(format!(
-                "{}: the answer to the order of {} was lost; repeating the order",
-                self.name, lease.name
+            let name = lease.name.clone();
+            self.note(format!(
+                "the answer to the order of {name} was lost; repeating the order"
             ));
             match self.launch(order).await {
                 Ok(()) => {}
@@ -637,11 +645,8 @@ impl Fleet {
                             ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Quota
                         ) =>
                 {
-                    self.write(Event::LeaseReleased {
-                        lease: lease.name.clone(),
-                        how: format!("it was not launched: {error}"),
-                    })
-                    .await;
+                    self.write_released(name, format!("it was not launched: {error}"))
+                        .await;
                 }
                 Err(error) => return Err(error),
             }
@@ -651,54 +656,34 @@ impl Fleet {
 
     /// Records which instances have ended by themselves.
     async fn note_lost(&self, seen: &BTreeMap<String, Instance>) {
-        for lease in self.open_leases() {
-            let is_gone = |id: &&str| {
-                !lease.lost.contains_key(*id)
-                    && seen
-                        .get(*id)
-                        .map_or_else(|| !self.is_young(id), |i| !i.state.is_alive())
-            };
-            let gone: Vec<String> = lease
-                .instances()
-                .into_iter()
-                .filter(is_gone)
-                .map(str::to_owned)
-                .collect();
-            if let Some(first) = gone.first() {
-                let why = seen
-                    .get(first)
-                    .and_then(|i| i.reason.clone())
-                    .unwrap_or_else(|| "it no longer exists".into());
-                self.reporter
-                    .note(format!("{}: {} is gone: {why}", self.name, gone.join(", ")));
-                self.write(Event::LeaseLost {
-                    lease: lease.name.clone(),
-                    instances: gone.into_iter().map(Into::into).collect(),
-                    why,
-                })
-                .await;
-            }
-        }
+        let is_gone = |lease: &Lease, id: &str| {
+            !lease.lost.contains_key(id)
+                && match seen.get(id) {
+                    Some(instance) => !instance.state.is_alive(),
+                    None => !self.is_young(id),
+                }
+        };
+        let why = |gone: &[&str]| {
+            let first = gone.first().and_then(|id| seen.get(*id));
+            let reason = first.and_then(|instance| instance.reason.clone());
+            let why = reason.unwrap_or_else(|| "it no longer exists".into());
+            self.note(format!("{} is gone: {why}", gone.join(", ")));
+            why
+        };
+        self.write_lost(is_gone, why).await;
     }
 
     /// Takes over a kept fleet, or notes that another campaign has it.
     pub(super) async fn settle_kept(&self) {
-        if self.given_away {
+        if self.keeping.ownership == Ownership::Transferred {
             for lease in self.open_leases() {
                 let how = "it was kept, and was taken over by another campaign";
-                self.write(Event::LeaseReleased {
-                    lease: lease.name.clone(),
-                    how: how.into(),
-                })
-                .await;
+                self.write_released(lease.name, how).await;
             }
         }
-        let of_others = self
-            .taken
-            .iter()
-            .flat_map(|taken| &taken.leases)
-            .map(|(order, _)| order.lease());
-        let of_others: Vec<&str> = of_others.collect();
+        let taken = self.keeping.taken.as_ref();
+        let taken = taken.map_or(&[][..], |taken| &taken.leases);
+        let of_others: Vec<&str> = taken.iter().map(|(order, _)| order.lease()).collect();
         // taken back, or never in the warm pool
         for lease in self
             .open_leases()
@@ -713,16 +698,15 @@ impl Fleet {
                 .await;
             }
         }
-        let Some(taken) = &self.taken else { return };
-        for (order, instances) in &taken.leases {
+        for (order, instances) in taken {
             let known = self
                 .open_leases()
                 .into_iter()
                 .find(|l| l.name == order.lease());
             if known.is_none() {
-                self.reporter.note(format!(
-                    "{}: takes over the kept instances of campaign {}: {instances}",
-                    self.name, order.tags.campaign
+                let before = &order.tags.campaign;
+                self.note(format!(
+                    "takes over the kept instances of campaign {before}: {instances}"
                 ));
                 let (lease, site) = (order.lease().into(), self.name.clone().into());
                 self.write(Event::LeaseIntended {

@@ -200,8 +200,16 @@ impl Wait<'_> {
                     ((self.target)(instance), id.clone(), Arc::clone(permits));
                 let left = self.limit.saturating_sub(began.elapsed()).max(LOGIN_LIMIT);
                 logins.spawn(
-                    async move { (id, log_in(target, permits, left).await.err()) }
-                        .in_current_span(),
+                    async move {
+                        (
+                            id,
+                            log_in(target, permits, left)
+                                .await
+                                .err()
+                                .map(|e| e.to_string()),
+                        )
+                    }
+                    .in_current_span(),
                 );
             }
         }
@@ -245,27 +253,45 @@ impl Wait<'_> {
 }
 
 /// Logs in, repeatedly: an instance that boots refuses first connections, then users.
-async fn log_in(target: Target, permits: Arc<Semaphore>, limit: Duration) -> Result<(), String> {
+async fn log_in(
+    target: Target,
+    permits: Arc<Semaphore>,
+    limit: Duration,
+) -> Result<(), LoginError> {
     let until = Instant::now() + limit;
     loop {
         let permit = permits.acquire().await;
-        let (message, changed) = probe(&target).await;
+        let login = probe(&target).await;
         drop(permit);
-        let Some(message) = message else {
-            return Ok(());
-        };
-        if changed || Instant::now() > until {
-            return Err(format!(
-                "no login by ssh within {:.0} s: {message}",
-                limit.as_secs_f64()
-            ));
+        match login {
+            Login::Works => return Ok(()),
+            Login::NotYet(_) if Instant::now() <= until => {}
+            Login::NotYet(message) | Login::Never(message) => {
+                return Err(LoginError { limit, message });
+            }
         }
         tokio::time::sleep(LOGIN_PAUSE).await;
     }
 }
 
-/// The reason why an instance cannot be used yet, and whether it is final.
-async fn probe(target: &Target) -> (Option<String>, bool) {
+/// An instance could not be used in time.
+#[derive(Debug, thiserror::Error)]
+#[error("no login by ssh within {:.0} s: {message}", .limit.as_secs_f64())]
+struct LoginError {
+    limit: Duration,
+    message: String,
+}
+
+/// The result of one attempt to log in.
+enum Login {
+    Works,
+    NotYet(String),
+    /// No further attempt can succeed.
+    Never(String),
+}
+
+/// Tries to log in, and to find the deadline that the instance has set itself.
+async fn probe(target: &Target) -> Login {
     let host = SshHost::new(target.clone());
     let argv = ["sh", "-c", "test -s /etc/cvc-deadline"].map(String::from);
     let asked = async {
@@ -275,10 +301,14 @@ async fn probe(target: &Target) -> (Option<String>, bool) {
     let answer = tokio::time::timeout(LOGIN_LIMIT, asked).await;
     host.disconnect().await;
     match answer {
-        Ok(Ok(output)) if output.code == Some(0) => (None, false),
-        Ok(Ok(_)) => (Some("it has not set its deadline (/etc/cvc-deadline); check that its image runs user data".into()), false),
-        Ok(Err(error)) => (Some(error.to_string()), matches!(error, HostError::KeyChanged(_))),
-        Err(_) => (Some(format!("no answer within {} s", LOGIN_LIMIT.as_secs())), false),
+        Ok(Ok(output)) if output.code == Some(0) => Login::Works,
+        Ok(Ok(_)) => Login::NotYet(
+            "it has not set its deadline (/etc/cvc-deadline); check that its image runs user data"
+                .into(),
+        ),
+        Ok(Err(error @ HostError::KeyChanged(_))) => Login::Never(error.to_string()),
+        Ok(Err(error)) => Login::NotYet(error.to_string()),
+        Err(_) => Login::NotYet(format!("no answer within {} s", LOGIN_LIMIT.as_secs())),
     }
 }
 

@@ -46,7 +46,7 @@ impl Fleet {
     /// Ends everything of this fleet although the journal cannot be written, because it costs money. Returns what may be left, if anything.
     pub async fn end_unwritten(&self) -> Option<String> {
         // any campaign may have it by now
-        if self.pooled.load(Ordering::Relaxed) {
+        if self.keeping.pooled.load(Ordering::Relaxed) {
             return None;
         }
         let quiet = |_: String| ();
@@ -113,11 +113,7 @@ impl Fleet {
             other => other?,
         }
         for lease in self.open_leases() {
-            self.write(Event::LeaseReleased {
-                lease: lease.name.clone(),
-                how: how.to_owned(),
-            })
-            .await;
+            self.write_released(lease.name, how).await;
         }
         self.place.remove()?;
         Ok(())
@@ -138,6 +134,7 @@ impl Fleet {
         if costly.is_empty() {
             let fleet = &self.tags.fleet;
             return self
+                .preparation
                 .touched
                 .load(Ordering::Relaxed)
                 .then(|| format!("a key pair or groups called {fleet}"));
@@ -206,7 +203,8 @@ impl Fleet {
         loop {
             let until = self.until(0.0);
             if self
-                .told_until
+                .limits
+                .set_until
                 .lock()
                 .is_some_and(|told| told.duration_since(until).as_secs() == 0)
             {
@@ -221,7 +219,7 @@ impl Fleet {
             self.tell(until).await?;
             // an earlier end counts only once they know it
             self.write_deadlines(until, |before| before > until).await;
-            *self.told_until.lock() = Some(until);
+            *self.limits.set_until.lock() = Some(until);
             return Ok(());
         }
     }
@@ -288,7 +286,7 @@ impl Fleet {
             on_wall,
             &leases,
         )?;
-        self.pooled.store(true, Ordering::Relaxed);
+        self.keeping.pooled.store(true, Ordering::Relaxed);
         for lease in &leases {
             self.write(Event::LeaseKept {
                 lease: lease.name.clone(),

@@ -240,28 +240,7 @@ impl Known {
             |dir: &CampaignDir, name: &str| if is_held { None } else { under_way(dir, name) };
         match fs::metadata(dir.journal()) {
             Ok(_) => {}
-            Err(e) if is_missing(&e) => {
-                // it may have just begun, or may begin soon
-                if dir.root().is_dir() {
-                    self.dirs.push(KnownDir {
-                        root: dir.root().to_owned(),
-                        names: [name.clone()].into(),
-                        ..KnownDir::default()
-                    });
-                }
-                if dir.lock().is_file()
-                    && let Some(why) = under_way(dir, &name)
-                {
-                    self.campaigns
-                        .entry(name)
-                        .or_default()
-                        .push(ActiveCampaign {
-                            owners: BTreeSet::new(),
-                            why,
-                        });
-                }
-                return;
-            }
+            Err(e) if is_missing(&e) => return self.add_unbegun(dir, name, under_way),
             Err(e) => return self.unknown(name, &StoreError::io("read", dir.journal())(e)),
         }
         // check the lock first: a campaign that begins after the check has not ordered anything yet
@@ -332,8 +311,37 @@ impl Known {
                 .extend(open.chain(taken).map(|fleet| (fleet, why.clone())));
             return;
         }
+        self.add_kept(dir, &state);
+    }
+
+    /// A directory without a journal: its campaign may have just begun, or may begin soon.
+    fn add_unbegun(
+        &mut self,
+        dir: &CampaignDir,
+        name: String,
+        under_way: impl Fn(&CampaignDir, &str) -> Option<String>,
+    ) {
+        if dir.root().is_dir() {
+            self.dirs.push(KnownDir {
+                root: dir.root().to_owned(),
+                names: [name.clone()].into(),
+                ..KnownDir::default()
+            });
+        }
+        if dir.lock().is_file()
+            && let Some(why) = under_way(dir, &name)
+        {
+            let owners = BTreeSet::new();
+            let active = ActiveCampaign { owners, why };
+            self.campaigns.entry(name).or_default().push(active);
+        }
+    }
+
+    /// The fleets that a campaign keeps for the next one.
+    fn add_kept(&mut self, dir: &CampaignDir, state: &CampaignState) {
         let now = jiff::Timestamp::now();
-        for (lease, order) in orders().filter(|(l, _)| !l.released) {
+        for lease in state.leases.iter().filter(|l| !l.released) {
+            let Some(order) = &lease.order else { continue };
             let fleet = &order.tags.fleet;
             let kept = lease
                 .kept_until

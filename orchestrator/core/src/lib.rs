@@ -12,6 +12,7 @@ pub mod ids;
 pub mod inventory;
 pub mod log;
 pub mod mapping;
+pub mod measured;
 pub mod names;
 pub mod nodelist;
 pub mod outcome;

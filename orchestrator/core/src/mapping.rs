@@ -29,9 +29,14 @@ impl Default for Mapping {
 impl Mapping {
     /// All processes on one node.
     pub fn one_node(processes: u32) -> Self {
+        Self::even(1, processes)
+    }
+
+    /// As many processes on each node.
+    pub fn even(nodes: u32, processes_per_node: u32) -> Self {
         Self(vec![Group {
-            nodes: 1,
-            processes_per_node: processes.max(1),
+            nodes: nodes.max(1),
+            processes_per_node: processes_per_node.max(1),
         }])
     }
 

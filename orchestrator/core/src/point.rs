@@ -99,6 +99,14 @@ impl Compression {
     /// All of them, none first.
     pub const ALL: [Self; 3] = [Self::None, Self::Gzip, Self::Pigz];
 
+    /// Cores of a node with `load` processes that are busy while images are written: one for each process, or all of them.
+    pub fn busy_cores(self, load: u32, cores: u32) -> u32 {
+        match self {
+            Self::None | Self::Gzip => load.min(cores),
+            Self::Pigz => cores,
+        }
+    }
+
     /// The program that images are piped through; `None` if they are stored as they are.
     pub fn program(self) -> Option<&'static str> {
         match self {
@@ -389,6 +397,24 @@ macro_rules! define_point {
             /// Free factors.
             #[serde(skip_serializing_if = "IndexMap::is_empty", default)]
             pub user: IndexMap<String, UserValue>,
+        }
+
+        /// A built-in factor.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum FactorId {
+            $($($(#[doc = $place_doc])+ $Place, $($(#[doc = $also_doc])+ $Also,)?)* $($(#[doc = $doc])+ $Name,)*)*
+        }
+
+        impl FactorId {
+            /// Returns its name in files and tables.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(
+                        $(Self::$Place => stringify!($place), $(Self::$Also => stringify!($also),)?)*
+                        $(Self::$Name => stringify!($name),)*
+                    )*
+                }
+            }
         }
 
         impl Point {

@@ -16,18 +16,6 @@ pub enum WordsProblem {
 /// # Errors
 /// When a quote is not closed, or nothing follows a backslash.
 pub fn split(line: &str) -> Result<Vec<String>, WordsProblem> {
-    split_with(line, false)
-}
-
-/// The same up to a comment, which begins with `#`.
-///
-/// # Errors
-/// As above.
-pub fn split_before_comment(line: &str) -> Result<Vec<String>, WordsProblem> {
-    split_with(line, true)
-}
-
-fn split_with(line: &str, has_comments: bool) -> Result<Vec<String>, WordsProblem> {
     let mut all = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;
@@ -39,7 +27,6 @@ fn split_with(line: &str, has_comments: bool) -> Result<Vec<String>, WordsProble
             }
             (Some(open), c) if c == open => quote = None,
             (Some(_), c) => word.get_or_insert_default().push(c),
-            (None, '#') if has_comments => break,
             (None, '\'' | '"') => {
                 word.get_or_insert_default();
                 quote = Some(c);
@@ -61,7 +48,7 @@ fn split_with(line: &str, has_comments: bool) -> Result<Vec<String>, WordsProble
 
 #[cfg(test)]
 mod tests {
-    use super::{WordsProblem, split, split_before_comment};
+    use super::{WordsProblem, split};
 
     #[test]
     fn words_are_split_as_a_shell_does() {
@@ -70,7 +57,6 @@ mod tests {
             words,
             ["--in", "my mesh.dat", "-n", "4", "a \"b\"", "c d", "#1"]
         );
-        assert_eq!(split_before_comment("a # b").expect("words"), ["a"]);
         assert_eq!(split("a 'b"), Err(WordsProblem::Quote));
         assert_eq!(split("a \\"), Err(WordsProblem::Backslash));
     }

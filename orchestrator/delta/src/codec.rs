@@ -1,102 +1,46 @@
 //! How blocks are compressed, and what is done to them before.
 
-use serde::{Deserialize, Serialize};
+use cvc_delta_rules::Codec;
 use std::io::{self, Read};
 
-/// A way to compress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Codec {
-    /// As it is.
-    None,
-    /// DEFLATE at level 6, as gzip.
-    Gzip,
-    /// Zstandard at level 3.
-    #[default]
-    Zstd,
-    /// LZ4 blocks.
-    Lz4,
-}
-
-impl Codec {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::None, Self::Gzip, Self::Zstd, Self::Lz4];
-
-    /// Its name in files and options.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Gzip => "gzip",
-            Self::Zstd => "zstd",
-            Self::Lz4 => "lz4",
+/// Compresses bytes.
+pub(crate) fn pack(codec: Codec, bytes: &[u8]) -> io::Result<Vec<u8>> {
+    match codec {
+        Codec::None => Ok(bytes.to_vec()),
+        Codec::Gzip => {
+            let mut packed = Vec::new();
+            flate2::read::DeflateEncoder::new(bytes, flate2::Compression::new(6))
+                .read_to_end(&mut packed)?;
+            Ok(packed)
         }
-    }
-
-    /// Compresses bytes.
-    pub(crate) fn pack(self, bytes: &[u8]) -> io::Result<Vec<u8>> {
-        match self {
-            Self::None => Ok(bytes.to_vec()),
-            Self::Gzip => {
-                let mut packed = Vec::new();
-                flate2::read::DeflateEncoder::new(bytes, flate2::Compression::new(6))
-                    .read_to_end(&mut packed)?;
-                Ok(packed)
-            }
-            Self::Zstd => zstd::bulk::compress(bytes, 3),
-            Self::Lz4 => Ok(lz4_flex::block::compress(bytes)),
-        }
-    }
-
-    /// Gives back what was compressed: `bytes` bytes, or an error.
-    pub(crate) fn unpack(self, packed: &[u8], bytes: usize) -> io::Result<Vec<u8>> {
-        let unpacked = match self {
-            Self::None => packed.to_vec(),
-            Self::Gzip => {
-                let mut unpacked = Vec::with_capacity(bytes);
-                // never more than one byte too many, whatever the file says
-                flate2::read::DeflateDecoder::new(packed)
-                    .take(bytes as u64 + 1)
-                    .read_to_end(&mut unpacked)?;
-                unpacked
-            }
-            Self::Zstd => zstd::bulk::decompress(packed, bytes)?,
-            Self::Lz4 => lz4_flex::block::decompress(packed, bytes).map_err(io::Error::other)?,
-        };
-        if unpacked.len() == bytes {
-            Ok(unpacked)
-        } else {
-            Err(io::Error::other("another length than was packed"))
-        }
+        Codec::Zstd => zstd::bulk::compress(bytes, 3),
+        Codec::Lz4 => Ok(lz4_flex::block::compress(bytes)),
     }
 }
 
-/// What is done to a block before it is compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Transform {
-    /// Nothing.
-    #[default]
-    None,
-    /// The first bytes of all words of 8 bytes, then the second ones, and so on: exponents of floating-point numbers come together.
-    Shuffle,
-    /// Exclusive or with the old block, where one is at the same address: what stays becomes zero.
-    Xor,
-}
-
-impl Transform {
-    /// Its name in files and options.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Shuffle => "shuffle",
-            Self::Xor => "xor",
+/// Gives back what was compressed: `bytes` bytes, or an error.
+pub(crate) fn unpack(codec: Codec, packed: &[u8], bytes: usize) -> io::Result<Vec<u8>> {
+    let unpacked = match codec {
+        Codec::None => packed.to_vec(),
+        Codec::Gzip => {
+            let mut unpacked = Vec::with_capacity(bytes);
+            // never more than one byte too many, whatever the file says
+            flate2::read::DeflateDecoder::new(packed)
+                .take(bytes as u64 + 1)
+                .read_to_end(&mut unpacked)?;
+            unpacked
         }
+        Codec::Zstd => zstd::bulk::decompress(packed, bytes)?,
+        Codec::Lz4 => lz4_flex::block::decompress(packed, bytes).map_err(io::Error::other)?,
+    };
+    if unpacked.len() == bytes {
+        Ok(unpacked)
+    } else {
+        Err(io::Error::other("another length than was packed"))
     }
 }
 
-/// Bytes of a word that [`Transform::Shuffle`] takes apart.
+/// Bytes of a word that [`cvc_delta_rules::Transform::Shuffle`] takes apart.
 const WORD: usize = 8;
 
 /// Puts the bytes of words by their place in the word; what is left over at the end stays.

@@ -2,9 +2,10 @@
 
 use crate::{
     error::{DeltaError, DeltaErrorKind},
-    layout::{Addressing, Block, BlockSize, Layout},
+    layout::{Block, Layout},
     source::SourceFile,
 };
+use cvc_delta_rules::{Addressing, BlockSize};
 use cvc_image::{Header, Image, ReadOptions, read_image_with};
 use cvc_os::regular;
 use rayon::prelude::*;

@@ -3,10 +3,10 @@
 use crate::{
     content::Content,
     error::DeltaError,
-    layout::{Addressing, BlockSize},
     signature::{Signature, SignedFile, sign_all},
     source::Source,
 };
+use cvc_delta_rules::{Addressing, BlockSize};
 use cvc_image::{Image, Part};
 use std::{collections::BTreeMap, path::Path};
 

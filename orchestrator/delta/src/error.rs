@@ -1,5 +1,6 @@
 //! What can go wrong, each with the file and a remedy.
 
+use cvc_delta_rules::InvalidRule;
 use cvc_image::ImageError;
 use std::{
     io,
@@ -49,17 +50,9 @@ pub enum DeltaErrorKind {
     /// It was changed while it was read.
     #[error("it was changed while it was read")]
     Changed,
-    /// A size of blocks that is none.
-    #[error("a block of {0} bytes: expected a power of two from 4 KiB to 1 MiB")]
-    BlockSize(u64),
-    /// A threshold that is none.
-    #[error(
-        "{0} is no threshold: a ratio is a number of 0 or more, or infinite; a difference is a number of bytes"
-    )]
-    Threshold(String),
-    /// A bound on the length of chains that is none.
-    #[error("chains of {0} files: expected 2 or more, a base and a delta")]
-    ChainLength(u32),
+    /// A setting that cannot be.
+    #[error(transparent)]
+    Rule(#[from] InvalidRule),
     /// A state of other processes than the series has.
     #[error("the image of another run: its process is {found}, and the series has {known}")]
     OtherRun {

@@ -1,78 +1,9 @@
 //! How the content of a file is cut into blocks.
 
-use crate::error::{DeltaError, DeltaErrorKind};
+use crate::error::DeltaError;
+use cvc_delta_rules::BlockSize;
 use cvc_image::Image;
-use serde::{Deserialize, Serialize};
 use std::path::Path;
-
-/// Smallest block, bytes: a page.
-pub const MIN_BLOCK_BYTES: u32 = 4 << 10;
-/// Largest block, bytes.
-pub const MAX_BLOCK_BYTES: u32 = 1 << 20;
-
-/// A size of blocks: a power of two from 4 KiB to 1 MiB, bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "u64", into = "u64")]
-pub struct BlockSize(u32);
-
-impl BlockSize {
-    /// A page, the size by default.
-    pub const PAGE: Self = Self(MIN_BLOCK_BYTES);
-
-    /// Takes a number of bytes.
-    ///
-    /// # Errors
-    /// [`DeltaErrorKind::BlockSize`].
-    pub fn new(bytes: u64) -> Result<Self, DeltaErrorKind> {
-        u32::try_from(bytes)
-            .ok()
-            .filter(|b| b.is_power_of_two() && (MIN_BLOCK_BYTES..=MAX_BLOCK_BYTES).contains(b))
-            .map(Self)
-            .ok_or(DeltaErrorKind::BlockSize(bytes))
-    }
-
-    /// Bytes.
-    #[must_use]
-    pub fn bytes(self) -> u64 {
-        u64::from(self.0)
-    }
-}
-
-impl TryFrom<u64> for BlockSize {
-    type Error = String;
-
-    fn try_from(bytes: u64) -> Result<Self, String> {
-        Self::new(bytes).map_err(|kind| kind.to_string())
-    }
-}
-
-impl From<BlockSize> for u64 {
-    fn from(size: BlockSize) -> Self {
-        size.bytes()
-    }
-}
-
-/// By what a block is known again in another state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Addressing {
-    /// Its address in the process, for images; the index for other files.
-    #[default]
-    Address,
-    /// Its index in the file, as in the published method.
-    Index,
-}
-
-impl Addressing {
-    /// Its name in files and options.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Address => "address",
-            Self::Index => "index",
-        }
-    }
-}
 
 /// A stretch of the file whose blocks are known by consecutive addresses (of a file that is no image: by offsets).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,7 +110,7 @@ impl Layout {
             let last = extent
                 .start
                 .checked_add(extent.bytes)
-                .and_then(|last| last.checked_add(u64::from(MAX_BLOCK_BYTES)));
+                .and_then(|last| last.checked_add(BlockSize::MAX.bytes()));
             match (end, last) {
                 (Some(end), Some(_)) if extent.offset >= at && end <= self.bytes => at = end,
                 _ => return Err(DeltaError::damaged(path, "the table of extents")),

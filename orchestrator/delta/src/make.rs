@@ -1,7 +1,7 @@
 //! Makes the file of a state.
 
 use crate::{
-    codec::{self, Codec, Transform},
+    codec,
     content::Content,
     error::{DeltaError, DeltaErrorKind},
     file::{BaseRef, ImageEntry, Reference, StateWriter, Summary, Written},
@@ -12,6 +12,7 @@ use crate::{
     signature::{self, ImageSignature, Signature, Signed},
     source::{Source, SourceFile},
 };
+use cvc_delta_rules::{Codec, Transform};
 use std::{collections::HashMap, path::Path};
 
 /// How the file of a state is made.

@@ -3,13 +3,12 @@
 use crate::{
     diff::Parts,
     error::{DeltaError, DeltaErrorKind},
-    layout::{Addressing, BlockSize},
-    method::{Base, Method, Threshold, Volumes},
     partner::changed_bytes,
     signature::{Signature, Signed, sign_all},
     source::Source,
     taken::{self, TimeSource},
 };
+use cvc_delta_rules::{Addressing, BlockSize, Chains, Method, Threshold};
 use std::path::{Path, PathBuf};
 
 /// The states of a run, and what differs between any two of them.
@@ -166,40 +165,20 @@ impl Matrix {
     /// What a method stores of each state: the same that a series of it does.
     #[must_use]
     pub fn choices(&self, method: Method) -> Vec<Choice> {
-        let mut choices: Vec<Choice> = Vec::new();
-        let mut current = 0;
-        for t in 0..self.len() {
-            let choice = if t == 0 {
+        let mut chains = Chains::new(method);
+        (0..self.len())
+            .map(|t| {
+                let stored = chains.add(|older| self.changed(t, older) as f64);
                 Choice {
-                    base: None,
-                    becomes_base: true,
-                    bytes: self.bytes[0],
-                    files: 1,
+                    base: stored.base,
+                    becomes_base: stored.becomes_base,
+                    bytes: stored
+                        .base
+                        .map_or(self.bytes[t], |base| self.changed(t, base)),
+                    files: stored.files,
                 }
-            } else {
-                let volumes = Volumes {
-                    since_base: self.changed(t, current),
-                    since_previous: self.changed(t, t - 1),
-                };
-                let decision = method.decide(volumes, choices[current].files);
-                let base = decision.against.map(|base| match base {
-                    Base::First => 0,
-                    Base::Current => current,
-                    Base::Previous => t - 1,
-                });
-                Choice {
-                    base,
-                    becomes_base: decision.becomes_base,
-                    bytes: base.map_or(self.bytes[t], |base| self.changed(t, base)),
-                    files: base.map_or(1, |base| choices[base].files + 1),
-                }
-            };
-            if choice.becomes_base {
-                current = t;
-            }
-            choices.push(choice);
-        }
-        choices
+            })
+            .collect()
     }
 
     /// The states, from 0, at which ADCA moves its base.

@@ -3,9 +3,9 @@
 use crate::{
     content::Content,
     error::{DeltaError, DeltaErrorKind},
-    layout::Addressing,
     source::Source,
 };
+use cvc_delta_rules::Addressing;
 use std::io::{self, Read};
 
 /// Bytes that are compared at a time.

@@ -9,16 +9,16 @@
 //! ```
 
 use crate::{
-    codec::{Codec, Transform},
     error::{DeltaError, DeltaErrorKind},
     file::{BaseRef, StateFile, wire},
-    layout::{Addressing, BlockSize},
     make::{self, Against, Settings},
-    method::{Base, Decision, Method, Threshold, Volumes},
     partner::changed_bytes,
     restore::Chain,
     signature::{Signature, sign_all},
     source::Source,
+};
+use cvc_delta_rules::{
+    Addressing, Base, BlockSize, Codec, Decision, Method, Threshold, Transform, Volumes,
 };
 use cvc_os::regular;
 use serde::{Deserialize, Serialize};
@@ -194,7 +194,7 @@ impl Series {
         options
             .method
             .check()
-            .map_err(|kind| DeltaError::new(dir, kind))?;
+            .map_err(|rule| DeltaError::new(dir, rule.into()))?;
         fs::create_dir_all(dir).map_err(DeltaError::io(dir, "make"))?;
         let require_empty = || {
             let entries = fs::read_dir(dir).map_err(DeltaError::io(dir, "list"))?;
@@ -475,11 +475,7 @@ impl Series {
         let number = self.manifest.states.last().map_or(1, |s| s.state + 1);
         let mut kept: BTreeMap<u32, Signature> = BTreeMap::new();
         let (decision, volumes) = if self.manifest.states.is_empty() {
-            let first = Decision {
-                against: None,
-                becomes_base: true,
-            };
-            (first, None)
+            (Decision::FIRST, None)
         } else {
             self.check_run(path, &signed)?;
             for base in [Base::Current, Base::Previous] {
@@ -495,7 +491,10 @@ impl Series {
             };
             let chain = self.chain_of(self.current_base())?.len();
             let chain = u32::try_from(chain).unwrap_or(u32::MAX);
-            (options.method.decide(volumes, chain), Some(volumes))
+            let (since_base, since_previous) =
+                (volumes.since_base as f64, volumes.since_previous as f64);
+            let decision = options.method.decide(since_base, since_previous, chain);
+            (decision, Some(volumes))
         };
         let old = match decision.against {
             Some(base) => Some(match kept.remove(&self.state_of(base)) {
@@ -843,12 +842,7 @@ impl Series {
         for record in &states[from..] {
             needed.extend(self.chain_of(record.state)?);
         }
-        // what the next state may be stored against; one in full is stored against none
-        let bases = match self.options().method {
-            Method::Full => &[][..],
-            _ => &[Base::First, Base::Current, Base::Previous],
-        };
-        for base in bases {
+        for base in self.options().method.bases() {
             needed.extend(self.chain_of(self.state_of(*base))?);
         }
         let (kept, removed): (Vec<_>, Vec<_>) = std::mem::take(&mut self.manifest.states)

@@ -6,9 +6,10 @@ use crate::{
     file::wire,
     frame,
     hash::{Hash, digest_of_state, hash_all},
-    layout::{Addressing, Block, BlockSize, Extent, Finder, Layout, Numbers},
+    layout::{Block, Extent, Finder, Layout, Numbers},
     source::Source,
 };
+use cvc_delta_rules::{Addressing, BlockSize};
 use cvc_image::Image;
 use cvc_os::regular;
 use serde::{Deserialize, Serialize};

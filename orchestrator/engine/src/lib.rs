@@ -8,5 +8,6 @@ pub mod kernels;
 pub mod mpi;
 pub mod render;
 pub mod run;
+pub mod stage;
 pub mod tracer;
 pub mod transport;

@@ -62,8 +62,6 @@ pub const TARGETS: &[Target] = &[
     target_of("image", images::image, images::IMAGE_WORDS),
     target_of("import-json", imports::json, imports::JSON_WORDS),
     target_of("import-table", imports::table, imports::TABLE_WORDS),
-    target_of("inventory-ini", inventories::ini, inventories::INI_WORDS),
-    target_of("inventory-yaml", inventories::yaml, inventories::YAML_WORDS),
     target_of("journal", files::journal, files::LINE_WORDS),
     target_of("line-file", files::lines, files::LINE_WORDS),
     target_of("manifest", files::manifest, files::MANIFEST_WORDS),

@@ -136,6 +136,15 @@ enum FileHeader {
     V2 { dmtcp_pages: u64, words: [u64; 12] },
 }
 
+/// All areas of an image, and how many bytes they have.
+struct AllAreas {
+    layout: Layout,
+    area_headers: u64,
+    data_bytes: u64,
+    end_marker_offset: u64,
+    table: Table,
+}
+
 impl Parser {
     fn read<S: Source>(&mut self, path: &Path, source: &mut S) -> Result<Image, ImageError> {
         match self.parse(source) {
@@ -164,53 +173,17 @@ impl Parser {
     fn parse<S: Source>(&mut self, source: &mut S) -> Result<Image, ImageErrorKind> {
         let file_header = self.file_header(source)?;
         let areas_at = source.offset();
-        let mut layout = match file_header {
+        let known = match file_header {
             FileHeader::V4(_) => Some(Layout::C),
             FileHeader::V2 { .. } => None,
         };
-        let mut table = Table {
-            areas: Vec::new(),
-            regions: Vec::new(),
-            parent_open: false,
-            name_bytes: 0,
-            in_file: Vec::new(),
-            keep_areas: self.options.areas,
-        };
-        // Before a name is seen, what the first header looks like.
-        let mut guess = None;
-        let (mut area_headers, mut data_bytes) = (0_u64, 0_u64);
-        let end_marker_offset = loop {
-            let at = source.offset();
-            self.problem_at = Some(at);
-            let page = source.page()?.full("an area header or the end marker")?;
-            if area::is_end_marker(page) {
-                break at;
-            }
-            let applied = match layout {
-                Some(layout) => layout,
-                None => {
-                    layout = Layout::from_named(page);
-                    layout.unwrap_or_else(|| {
-                        *guess.get_or_insert_with(|| Layout::from_nameless(page))
-                    })
-                }
-            };
-            let raw = RawArea::decode(page, applied)?;
-            table.add(at, &raw, area::name_of(page, applied), applied)?;
-            area_headers += 1;
-            // Each is at most 2^57 and was found in the file, so that the sum is at most its length.
-            let data_at = source.file_offset();
-            let present = source.skip(raw.data_bytes)?;
-            table.add_in_file(source.file_offset() - data_at);
-            if present < raw.data_bytes {
-                return Err(ImageErrorKind::Truncated {
-                    expected: "the data of the area whose header starts here",
-                    needed: raw.data_bytes,
-                    present,
-                });
-            }
-            data_bytes += raw.data_bytes;
-        };
+        let AllAreas {
+            layout: area_layout,
+            area_headers,
+            data_bytes,
+            end_marker_offset,
+            table,
+        } = self.all_areas(source, known)?;
         self.problem_at = Some(source.offset());
         let uncompressed_bytes = source.finish()?;
         self.problem_at = None;
@@ -224,7 +197,6 @@ impl Parser {
                 length: uncompressed_bytes,
             });
         }
-        let area_layout = layout.or(guess).unwrap_or(Layout::C);
         let (family, header) = match file_header {
             FileHeader::V4(header) => (Family::V4, Header::V4(header)),
             FileHeader::V2 { dmtcp_pages, words } => (
@@ -278,6 +250,64 @@ impl Parser {
             sub_zones: zone_rules::sub_zones(&regions),
             regions,
             areas,
+        })
+    }
+
+    /// Reads all areas, up to the end marker.
+    fn all_areas<S: Source>(
+        &mut self,
+        source: &mut S,
+        mut layout: Option<Layout>,
+    ) -> Result<AllAreas, ImageErrorKind> {
+        let mut table = Table {
+            areas: Vec::new(),
+            regions: Vec::new(),
+            parent_open: false,
+            name_bytes: 0,
+            in_file: Vec::new(),
+            keep_areas: self.options.areas,
+        };
+        // Before a name is seen, what the first header looks like.
+        let mut guess = None;
+        let (mut area_headers, mut data_bytes) = (0_u64, 0_u64);
+        let end_marker_offset = loop {
+            let at = source.offset();
+            self.problem_at = Some(at);
+            let page = source.page()?.full("an area header or the end marker")?;
+            if area::is_end_marker(page) {
+                break at;
+            }
+            let applied = match layout {
+                Some(layout) => layout,
+                None => {
+                    layout = Layout::from_named(page);
+                    layout.unwrap_or_else(|| {
+                        *guess.get_or_insert_with(|| Layout::from_nameless(page))
+                    })
+                }
+            };
+            let raw = RawArea::decode(page, applied)?;
+            table.add(at, &raw, area::name_of(page, applied), applied)?;
+            area_headers += 1;
+            // Each is at most 2^57 and was found in the file, so that the sum is at most its length.
+            let data_at = source.file_offset();
+            let present = source.skip(raw.data_bytes)?;
+            table.add_in_file(source.file_offset() - data_at);
+            if present < raw.data_bytes {
+                return Err(ImageErrorKind::Truncated {
+                    expected: "the data of the area whose header starts here",
+                    needed: raw.data_bytes,
+                    present,
+                });
+            }
+            data_bytes += raw.data_bytes;
+        };
+        Ok(AllAreas {
+            layout: layout.or(guess).unwrap_or(Layout::C),
+            area_headers,
+            data_bytes,
+            end_marker_offset,
+            table,
         })
     }
 

@@ -4,10 +4,11 @@ use crate::{
     error::ImportError,
     plain::{decimal_of, number, without_value},
     run::{ImportedRun, ImportedValue, ReadFile, ReadOptions, missing_words, point_of, unit_of},
-    table_description::TableDescription,
+    table_description::{QuantityDescription, TableDescription},
 };
 use camino::Utf8Path;
 use cvc_core::{
+    record::Unit,
     source::{Source, SourceError, Span, suggestion},
     units::counted,
 };
@@ -19,7 +20,21 @@ use toml::Spanned;
 /// What the names of tables that a description names end in.
 const ENDS: [&str; 4] = ["csv", "tsv", "txt", "dat"];
 
-/// The runs of a table: for each row as many as its quantities have columns. The first column of each quantity belongs to the first of them.
+/// A quantity of the description, with the places of its columns.
+struct Described<'t> {
+    quantity: &'t QuantityDescription,
+    unit: Unit,
+    factor: f64,
+    /// The column of the factor that each row has.
+    times: Option<usize>,
+    /// The column of each repeat.
+    repeats: Vec<usize>,
+}
+
+/// Returns the runs of a table: for each row as many as its quantities have columns. The first column of each quantity belongs to the first.
+///
+/// # Errors
+/// A table that cannot be read, and whatever of the description does not fit it.
 pub(crate) fn runs(
     description: &Source,
     shared: &IndexMap<String, Spanned<String>>,
@@ -45,151 +60,179 @@ pub(crate) fn runs(
     for (column, texts) in &table.only {
         columns.place(column, texts.span())?;
     }
-    let mut quantities = Vec::new();
-    for quantity in &table.quantities {
-        let (unit, factor) = unit_of(quantity.unit.get_ref()).map_err(|hint| {
-            description.error(
-                Some(quantity.unit.span()),
-                format!("unknown unit `{}`", quantity.unit.get_ref()),
-                hint,
-            )
-        })?;
-        let places = quantity
-            .columns
-            .get_ref()
-            .iter()
-            .map(|column| columns.place(column, quantity.columns.span()))
-            .collect::<Result<Vec<usize>, SourceError>>()?;
-        let times = quantity
-            .times
-            .as_ref()
-            .map(|column| columns.place(column.get_ref(), column.span()))
-            .transpose()?;
-        quantities.push((quantity, unit, factor, times, places));
-    }
+    let quantities = table
+        .quantities
+        .iter()
+        .map(|quantity| columns.described(quantity))
+        .collect::<Result<Vec<_>, SourceError>>()?;
+    let decimal = decimal_sign(&columns, table, &quantities, options)?;
+    let rows = Rows {
+        columns: &columns,
+        shared,
+        table,
+        quantities,
+        decimal,
+    };
+    rows.read()
+}
+
+/// Returns the sign before decimals: the described one, that of the options, or what the numbers show.
+fn decimal_sign(
+    columns: &Columns<'_>,
+    table: &TableDescription,
+    quantities: &[Described<'_>],
+    options: &ReadOptions,
+) -> Result<Decimal, ImportError> {
     let declared = match &table.decimal {
         Some(word) => Some(Decimal::named(word.get_ref()).ok_or_else(|| {
             let message = format!("unknown sign before decimals `{}`", word.get_ref());
-            description.error(
-                Some(word.span()),
-                message,
-                "write point or comma".to_owned(),
-            )
+            let hint = "write point or comma".to_owned();
+            columns.description.error(Some(word.span()), message, hint)
         })?),
         None => options.decimal,
     };
     let places = || {
         let of_quantity = quantities
             .iter()
-            .flat_map(|(.., times, places)| places.iter().chain(times));
+            .flat_map(|q| q.repeats.iter().chain(&q.times));
         of_quantity.copied()
     };
-    let numbers = csv
-        .rows
-        .iter()
-        .flat_map(|row| places().map(|place| &row[place]));
-    let decimal = decimal_of(&csv, declared, numbers)?;
-    let mut runs: Vec<ImportedRun> = Vec::new();
-    let (mut remarks, mut empty, mut not_wanted) = (Vec::new(), Vec::new(), 0);
-    for (row, line) in csv.rows.iter().zip(&csv.lines) {
-        // also of rows that are not wanted: they say how far the table can be trusted
-        for (quantity, _, _, _, places) in &quantities {
-            if let Some(column) = &quantity.printed_mean {
-                let mean = columns.place(column.get_ref(), column.span())?;
-                remarks.extend(wrong_mean(&csv, (row, *line), places, mean, decimal));
-            }
-        }
-        let Some(first) = row.iter().find(|field| !field.text.is_empty()) else {
-            continue;
-        };
-        if !is_wanted(table, &csv, row) {
-            not_wanted += 1;
-            continue;
-        }
-        let mut levels = IndexMap::new();
-        for (factor, pattern) in shared.iter().chain(&table.factors) {
-            levels.insert(factor.clone(), columns.filled(pattern, table, row)?);
-        }
-        let point = point_of(&levels).map_err(|(message, hint)| {
-            csv.source
-                .error(Some(first.span.clone()), message, Some(hint))
-        })?;
-        let mut facts = BTreeMap::new();
-        for (fact, pattern) in &table.facts {
-            facts.insert(fact.clone(), columns.filled(pattern, table, row)?);
-        }
-        facts.insert("imported.file".to_owned(), table.file.to_string());
-        let repeats = quantities
-            .iter()
-            .map(|(.., places)| places.len())
-            .max()
-            .unwrap_or(0);
-        let mut has_values = false;
-        for repeat in 0..repeats {
-            let mut values = Vec::new();
-            for (quantity, unit, factor, times, places) in &quantities {
-                let Some(field) = places.get(repeat).map(|place| &row[*place]) else {
-                    continue;
-                };
-                if field.text.trim().is_empty() {
-                    continue;
+    let rows = columns.csv.rows.iter();
+    let numbers = rows.flat_map(|row| places().map(|place| &row[place]));
+    Ok(decimal_of(columns.csv, declared, numbers)?)
+}
+
+/// The rows of a table, as they are read.
+struct Rows<'t> {
+    columns: &'t Columns<'t>,
+    shared: &'t IndexMap<String, Spanned<String>>,
+    table: &'t TableDescription,
+    quantities: Vec<Described<'t>>,
+    decimal: Decimal,
+}
+
+impl Rows<'_> {
+    fn read(&self) -> Result<ReadFile, ImportError> {
+        let (columns, table, csv) = (self.columns, self.table, self.columns.csv);
+        let mut runs: Vec<ImportedRun> = Vec::new();
+        let (mut remarks, mut empty, mut not_wanted) = (Vec::new(), Vec::new(), 0);
+        for (row, line) in csv.rows.iter().zip(&csv.lines) {
+            // also of rows that are not wanted: they say how far the table can be trusted
+            for described in &self.quantities {
+                if let Some(column) = &described.quantity.printed_mean {
+                    let mean = columns.place(column.get_ref(), column.span())?;
+                    let places = &described.repeats;
+                    remarks.extend(wrong_mean(csv, (row, *line), places, mean, self.decimal));
                 }
-                let times = match times {
-                    Some(place) => number(&csv, &row[*place], decimal, 1.0)?,
-                    None => 1.0,
-                };
-                let mut labels = BTreeMap::new();
-                for (label, pattern) in &quantity.labels {
-                    labels.insert(label.clone(), columns.filled(pattern, table, row)?);
-                }
-                values.push(ImportedValue {
-                    name: quantity.name.clone(),
-                    value: number(&csv, field, decimal, factor * times)?,
-                    unit: *unit,
-                    labels,
-                });
             }
-            if values.is_empty() {
+            if row.iter().all(|field| field.text.is_empty()) {
                 continue;
             }
-            has_values = true;
-            match runs
-                .iter_mut()
-                .find(|run| table.merge_rows && run.point == point)
-            {
-                Some(run) => run.values.extend(values),
-                None => runs.push(ImportedRun {
+            if !is_wanted(table, csv, row) {
+                not_wanted += 1;
+                continue;
+            }
+            let of_row = self.runs_of(row)?;
+            if of_row.is_empty() {
+                empty.push(*line);
+            }
+            for run in of_row {
+                match runs
+                    .iter_mut()
+                    .find(|earlier| table.merge_rows && earlier.point == run.point)
+                {
+                    Some(earlier) => earlier.values.extend(run.values),
+                    None => runs.push(run),
+                }
+            }
+        }
+        let file = &table.file;
+        if not_wanted > 0 {
+            let rows = counted(not_wanted, "row");
+            remarks.push(format!("{file}: {rows} not chosen by `where`"));
+        }
+        let unused = columns.unused(table, self.shared);
+        if !unused.is_empty() {
+            remarks.push(format!(
+                "{file}: columns that the description does not use: {}",
+                unused.join(", ")
+            ));
+        }
+        Ok(ReadFile {
+            name: None,
+            runs,
+            remarks,
+            left_out: without_value(&empty)
+                .map(|rows| format!("{file}: {rows}"))
+                .into_iter()
+                .collect(),
+        })
+    }
+
+    /// Returns the runs of a row that have a value.
+    fn runs_of(&self, row: &[CsvField]) -> Result<Vec<ImportedRun>, ImportError> {
+        let (columns, table) = (self.columns, self.table);
+        let filled = |(name, pattern): (&String, &Spanned<String>)| {
+            Ok((name.clone(), columns.filled(pattern, table, row)?))
+        };
+        let factors = self.shared.iter().chain(&table.factors).map(filled);
+        let levels = factors.collect::<Result<IndexMap<_, _>, SourceError>>()?;
+        let point = point_of(&levels).map_err(|(message, hint)| {
+            let first = row.iter().find(|field| !field.text.is_empty());
+            let span = first.map(|field| field.span.clone());
+            columns.csv.source.error(span, message, Some(hint))
+        })?;
+        let facts = table.facts.iter().map(filled);
+        let mut facts = facts.collect::<Result<BTreeMap<_, _>, SourceError>>()?;
+        facts.insert("imported.file".to_owned(), table.file.to_string());
+        let repeats = self.quantities.iter().map(|q| q.repeats.len()).max();
+        let mut runs = Vec::new();
+        for repeat in 0..repeats.unwrap_or(0) {
+            let mut values = Vec::new();
+            for described in &self.quantities {
+                values.extend(self.value(described, row, repeat)?);
+            }
+            if !values.is_empty() {
+                runs.push(ImportedRun {
                     point: point.clone(),
                     values,
                     facts: facts.clone(),
-                }),
+                });
             }
         }
-        if !has_values {
-            empty.push(*line);
+        Ok(runs)
+    }
+
+    /// Returns the value of a quantity at a repeat; `None` where the row has none.
+    fn value(
+        &self,
+        described: &Described<'_>,
+        row: &[CsvField],
+        repeat: usize,
+    ) -> Result<Option<ImportedValue>, ImportError> {
+        let (csv, decimal) = (self.columns.csv, self.decimal);
+        let field = described.repeats.get(repeat).map(|place| &row[*place]);
+        let Some(field) = field.filter(|field| !field.text.trim().is_empty()) else {
+            return Ok(None);
+        };
+        let times = match described.times {
+            Some(place) => number(csv, &row[place], decimal, 1.0)?,
+            None => 1.0,
+        };
+        let mut labels = BTreeMap::new();
+        for (label, pattern) in &described.quantity.labels {
+            labels.insert(
+                label.clone(),
+                self.columns.filled(pattern, self.table, row)?,
+            );
         }
+        Ok(Some(ImportedValue {
+            name: described.quantity.name.clone(),
+            value: number(csv, field, decimal, described.factor * times)?,
+            unit: described.unit,
+            labels,
+        }))
     }
-    let file = &table.file;
-    if not_wanted > 0 {
-        let rows = counted(not_wanted, "row");
-        remarks.push(format!("{file}: {rows} not chosen by `where`"));
-    }
-    let unused = columns.unused(table, shared);
-    if !unused.is_empty() {
-        remarks.push(format!(
-            "{file}: columns that the description does not use: {}",
-            unused.join(", ")
-        ));
-    }
-    Ok(ReadFile {
-        name: None,
-        runs,
-        remarks,
-        left_out: without_value(&empty)
-            .map(|rows| format!("{file}: {rows}"))
-            .into_iter()
-            .collect(),
-    })
 }
 
 /// What is wrong with a printed mean; `None` if it is that of its values, as far as its digits and theirs tell.
@@ -238,7 +281,27 @@ struct Columns<'t> {
     csv: &'t CsvTable,
 }
 
-impl Columns<'_> {
+impl<'t> Columns<'t> {
+    /// Returns a quantity with the places of its columns.
+    fn described(&self, quantity: &'t QuantityDescription) -> Result<Described<'t>, SourceError> {
+        let word = &quantity.unit;
+        let (unit, factor) = unit_of(word.get_ref()).map_err(|hint| {
+            let message = format!("unknown unit `{}`", word.get_ref());
+            self.description.error(Some(word.span()), message, hint)
+        })?;
+        let named = quantity.columns.get_ref().iter();
+        let repeats = named.map(|column| self.place(column, quantity.columns.span()));
+        let times = quantity.times.as_ref();
+        let times = times.map(|column| self.place(column.get_ref(), column.span()));
+        Ok(Described {
+            quantity,
+            unit,
+            factor,
+            times: times.transpose()?,
+            repeats: repeats.collect::<Result<_, _>>()?,
+        })
+    }
+
     /// The place of a column.
     fn place(&self, column: &str, named_at: Span) -> Result<usize, SourceError> {
         let names = || self.csv.head.iter().map(|head| head.text.as_str());

@@ -3,6 +3,7 @@
 use super::{
     factors,
     load::{self, RunRecords},
+    words::{self, AttemptResult, RecordsState, RunOutcome},
 };
 use camino::Utf8Path;
 use cvc_core::ids::PointId;
@@ -43,7 +44,9 @@ pub(super) fn fill(
         "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;",
     )?;
     let t = connection.transaction()?;
-    t.execute_batch(&factors::with_columns(include_str!("schema.sql")))?;
+    t.execute_batch(&words::with_words(&factors::with_columns(include_str!(
+        "schema.sql"
+    ))))?;
     meta(&t, campaign, plan, state)?;
     points(&t, plan)?;
     let apps: HashMap<&PointId, &str> = plan
@@ -217,10 +220,10 @@ fn points(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
 
 /// What the journal and the files of a run say.
 struct RunFiles {
-    standing: &'static str,
+    outcome: RunOutcome,
     /// Its directory, relative to the campaign's.
     dir: Option<String>,
-    records_state: (&'static str, Option<String>),
+    records_state: (RecordsState, Option<String>),
     records: Vec<Record>,
     facts: Option<load::RunFacts>,
     figures: Result<Vec<load::DeclaredFigure>, String>,
@@ -229,21 +232,27 @@ struct RunFiles {
 impl RunFiles {
     fn read(campaign: &Utf8Path, state: &CampaignState, run: &PlannedRun) -> Self {
         let history = state.runs.get(&run.id).map(|h| &h.state);
-        let (standing, dir) = match history {
+        let (outcome, dir) = match history {
             Some(RunState::Finished {
                 outcome: Outcome::Succeeded,
                 ..
-            }) => ("succeeded", Some(format!("runs/{}", run.id))),
+            }) => (RunOutcome::Succeeded, Some(format!("runs/{}", run.id))),
             Some(RunState::Finished {
                 attempt,
                 outcome: Outcome::Failed { .. },
                 ..
-            }) => ("failed", Some(format!("runs/{}.failed-{attempt}", run.id))),
-            Some(RunState::Open { .. }) => ("running", Some(format!("runs/{}.partial", run.id))),
+            }) => (
+                RunOutcome::Failed,
+                Some(format!("runs/{}.failed-{attempt}", run.id)),
+            ),
+            Some(RunState::Open { .. }) => (
+                RunOutcome::Running,
+                Some(format!("runs/{}.partial", run.id)),
+            ),
             Some(RunState::Abandoned { .. }) | None if state.quarantined.contains(&run.point) => {
-                ("quarantined", None)
+                (RunOutcome::Quarantined, None)
             }
-            Some(RunState::Abandoned { .. }) | None => ("pending", None),
+            Some(RunState::Abandoned { .. }) | None => (RunOutcome::Pending, None),
         };
         let at = |name: &str| dir.as_ref().map(|dir| campaign.join(dir).join(name));
         let (records_state, records, figures) = match history {
@@ -253,7 +262,8 @@ impl RunFiles {
                 ..
             }) => {
                 let read = at("records.jsonl").map(|path| run_records(&path, written.as_deref()));
-                let (records_state, records) = read.unwrap_or((("none", None), Vec::new()));
+                let (records_state, records) =
+                    read.unwrap_or(((RecordsState::None, None), Vec::new()));
                 let figures = at("run.json").map(|path| load::figures(&path));
                 (
                     records_state,
@@ -264,10 +274,10 @@ impl RunFiles {
             Some(
                 RunState::Finished { .. } | RunState::Open { .. } | RunState::Abandoned { .. },
             )
-            | None => (("none", None), Vec::new(), Ok(Vec::new())),
+            | None => ((RecordsState::None, None), Vec::new(), Ok(Vec::new())),
         };
         Self {
-            standing,
+            outcome,
             facts: at("facts.json").map(|path| load::facts(&path)),
             dir,
             records_state,
@@ -322,13 +332,13 @@ fn insert_run(
         .find(|a| a.outcome.is_some())
         .or(all.last());
     let RunFiles {
-        standing,
+        outcome,
         dir,
         records_state,
         ..
     } = files;
     let failure = history
-        .filter(|_| *standing == "failed")
+        .filter(|_| *outcome == RunOutcome::Failed)
         .and_then(RunHistory::failure);
     let (kind, repeat) = match run.repeat {
         Repeat::Warmup(n) => ("warmup", n),
@@ -342,7 +352,7 @@ fn insert_run(
             run.point.as_str(),
             kind,
             repeat,
-            standing,
+            outcome,
             tried,
             failure.map(|f| word(&f.0)),
             failure.map(|f| f.1),
@@ -362,19 +372,22 @@ fn insert_run(
 pub(super) fn run_records(
     path: &Utf8Path,
     written: Option<&str>,
-) -> ((&'static str, Option<String>), Vec<Record>) {
+) -> ((RecordsState, Option<String>), Vec<Record>) {
     match load::records(path) {
         RunRecords::Missing => (
-            ("missing", Some("records.jsonl is missing".to_owned())),
+            (
+                RecordsState::Missing,
+                Some("records.jsonl is missing".to_owned()),
+            ),
             Vec::new(),
         ),
-        RunRecords::Damaged(why) => (("damaged", Some(why)), Vec::new()),
+        RunRecords::Damaged(why) => ((RecordsState::Damaged, Some(why)), Vec::new()),
         RunRecords::Read { records, digest } => match written {
             Some(written) if !written.is_empty() && !digest.starts_with(written) => {
                 let why = "records.jsonl does not match its digest in the journal: it was analysed again or edited".to_owned();
-                (("changed", Some(why)), records)
+                ((RecordsState::Changed, Some(why)), records)
             }
-            Some(_) | None => (("ok", None), records),
+            Some(_) | None => ((RecordsState::Ok, None), records),
         },
     }
 }
@@ -421,12 +434,14 @@ fn attempts(t: &Transaction<'_>, run: &PlannedRun, all: &[Attempt]) -> rusqlite:
     let mut insert = t.prepare_cached("INSERT INTO attempts VALUES (?,?,?,?,?,?,?)")?;
     for a in all {
         let (result, cause, detail) = match &a.outcome {
-            Some(Outcome::Succeeded) => ("succeeded", None, None),
-            Some(Outcome::Failed { cause, detail }) => {
-                ("failed", Some(word(cause)), Some(detail.as_str()))
-            }
-            None if a.abandoned => ("abandoned", None, None),
-            None => ("running", None, None),
+            Some(Outcome::Succeeded) => (AttemptResult::Succeeded, None, None),
+            Some(Outcome::Failed { cause, detail }) => (
+                AttemptResult::Failed,
+                Some(word(cause)),
+                Some(detail.as_str()),
+            ),
+            None if a.abandoned => (AttemptResult::Abandoned, None, None),
+            None => (AttemptResult::Running, None, None),
         };
         let time = |at: Option<jiff::Timestamp>| at.map(|at| at.to_string());
         insert.execute(params![
@@ -473,7 +488,7 @@ fn insert_records(
 
 /// Adds the quantities of the runs whose records are behind a row. Returns the last row.
 fn quantities(t: &Transaction<'_>, before: i64) -> rusqlite::Result<i64> {
-    t.prepare_cached(include_str!("quantities.sql"))?
+    t.prepare_cached(&crate::quantities::statement())?
         .execute([before])?;
     t.prepare_cached("SELECT coalesce(max(rowid), 0) FROM records")?
         .query_row([], |row| row.get(0))

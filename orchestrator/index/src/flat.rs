@@ -53,193 +53,140 @@ pub struct FlatTable {
     names: Vec<String>,
 }
 
-/// Name, type, unit, whether it is required, description.
-type Described = (
-    &'static str,
-    FlatType,
-    Option<&'static str>,
-    bool,
-    &'static str,
-);
+impl FlatColumn {
+    fn optional(self) -> Self {
+        Self {
+            required: false,
+            ..self
+        }
+    }
 
-fn described(columns: &[Described]) -> Vec<FlatColumn> {
-    columns
-        .iter()
-        .map(|&(name, of, unit, required, description)| FlatColumn {
-            name: name.to_owned(),
-            of,
-            unit,
-            description: description.to_owned(),
-            required,
-        })
-        .collect()
+    fn in_unit(self, unit: &'static str) -> Self {
+        Self {
+            unit: Some(unit),
+            ..self
+        }
+    }
 }
 
-const RUNS: &[Described] = &[
-    ("id", FlatType::Text, None, true, "the run"),
-    (
-        "point",
-        FlatType::Text,
-        None,
-        true,
-        "its point, in points.csv",
-    ),
-    (
-        "kind",
-        FlatType::Text,
-        None,
-        true,
-        "`measured`, or `warmup`, which is in no summary",
-    ),
-    (
-        "repeat",
-        FlatType::Integer,
-        None,
-        true,
-        "which of the runs of this kind at its point, from 1",
-    ),
-    (
-        "state",
-        FlatType::Text,
-        None,
-        true,
-        "pending, running, succeeded, failed or quarantined",
-    ),
-    (
-        "started",
-        FlatType::Time,
-        None,
-        false,
-        "when its last attempt began",
-    ),
-    (
-        "ended",
-        FlatType::Time,
-        None,
-        false,
-        "when its last attempt ended",
-    ),
-    (
-        "cause",
-        FlatType::Text,
-        None,
-        false,
-        "why it failed, as one of the causes of docs/run.md",
-    ),
-    (
-        "records",
-        FlatType::Text,
-        None,
-        true,
-        "ok, missing, damaged, changed (the digest in the journal is another one), or none if it did not succeed",
-    ),
-];
+/// A column that every row has a text in.
+fn column(name: &str, of: FlatType, description: &str) -> FlatColumn {
+    FlatColumn {
+        name: name.to_owned(),
+        of,
+        unit: None,
+        description: description.to_owned(),
+        required: true,
+    }
+}
 
-const VALUES: &[Described] = &[
-    ("run", FlatType::Text, None, true, "the run, in runs.csv"),
-    (
-        "quantity",
-        FlatType::Text,
-        None,
-        true,
-        "what was measured, as docs/data.md lists it",
-    ),
-    ("unit", FlatType::Text, None, true, "unit of the value"),
-    (
-        "value",
-        FlatType::Number,
-        None,
-        true,
-        "the value, in full precision: the mean over the checkpoints of the run",
-    ),
-];
+fn runs() -> Vec<FlatColumn> {
+    vec![
+        column("id", FlatType::Text, "the run"),
+        column("point", FlatType::Text, "its point, in points.csv"),
+        column(
+            "kind",
+            FlatType::Text,
+            "`measured`, or `warmup`, which is in no summary",
+        ),
+        column(
+            "repeat",
+            FlatType::Integer,
+            "which of the runs of this kind at its point, from 1",
+        ),
+        column(
+            "state",
+            FlatType::Text,
+            "pending, running, succeeded, failed or quarantined",
+        ),
+        column("started", FlatType::Time, "when its last attempt began").optional(),
+        column("ended", FlatType::Time, "when its last attempt ended").optional(),
+        column(
+            "cause",
+            FlatType::Text,
+            "why it failed, as one of the causes of docs/run.md",
+        )
+        .optional(),
+        column(
+            "records",
+            FlatType::Text,
+            "ok, missing, damaged, changed (the digest in the journal is another one), or none if it did not succeed",
+        ),
+    ]
+}
 
-const FACTS: &[Described] = &[
-    ("run", FlatType::Text, None, true, "the run, in runs.csv"),
-    (
-        "key",
-        FlatType::Text,
-        None,
-        true,
-        "what is told; nested names are joined by dots",
-    ),
-    ("value", FlatType::Text, None, true, "what it is"),
-];
+fn values() -> Vec<FlatColumn> {
+    vec![
+        column("run", FlatType::Text, "the run, in runs.csv"),
+        column(
+            "quantity",
+            FlatType::Text,
+            "what was measured, as docs/data.md lists it",
+        ),
+        column("unit", FlatType::Text, "unit of the value"),
+        column(
+            "value",
+            FlatType::Number,
+            "the value, in full precision: the mean over the checkpoints of the run",
+        ),
+    ]
+}
 
-const LEASES: &[Described] = &[
-    (
-        "lease",
-        FlatType::Text,
-        None,
-        true,
-        "one order of instances",
-    ),
-    ("site", FlatType::Text, None, true, "for this site"),
-    ("region", FlatType::Text, None, true, "in this region"),
-    (
-        "instance_type",
-        FlatType::Text,
-        None,
-        true,
-        "kind of the instances",
-    ),
-    (
-        "spot",
-        FlatType::Boolean,
-        None,
-        true,
-        "whether they are spot instances",
-    ),
-    (
-        "instances",
-        FlatType::Integer,
-        None,
-        true,
-        "how many were ordered",
-    ),
-    (
-        "intended",
-        FlatType::Time,
-        None,
-        true,
-        "when the order was written down",
-    ),
-    (
-        "ended",
-        FlatType::Time,
-        None,
-        false,
-        "when the last one was gone; empty: not known to be over",
-    ),
-    (
-        "instance_s",
-        FlatType::Number,
-        Some("s"),
-        true,
-        "how long they were there, all together",
-    ),
-    (
-        "usd_per_hour",
-        FlatType::Number,
-        Some("USD/h"),
-        false,
-        "price of one, disks and address included; empty: not known",
-    ),
-    (
-        "usd",
-        FlatType::Number,
-        Some("USD"),
-        false,
-        "what they cost; empty: not known",
-    ),
-    (
-        "price",
-        FlatType::Text,
-        None,
-        false,
-        "where the price is from, with its date",
-    ),
-];
+fn facts() -> Vec<FlatColumn> {
+    vec![
+        column("run", FlatType::Text, "the run, in runs.csv"),
+        column(
+            "key",
+            FlatType::Text,
+            "name of the fact; nested names are joined by dots",
+        ),
+        column("value", FlatType::Text, "what it is"),
+    ]
+}
+
+fn leases() -> Vec<FlatColumn> {
+    vec![
+        column("lease", FlatType::Text, "one order of instances"),
+        column("site", FlatType::Text, "for this site"),
+        column("region", FlatType::Text, "in this region"),
+        column("instance_type", FlatType::Text, "kind of the instances"),
+        column("spot", FlatType::Boolean, "whether they are spot instances"),
+        column("instances", FlatType::Integer, "how many were ordered"),
+        column(
+            "intended",
+            FlatType::Time,
+            "when the order was written down",
+        ),
+        column(
+            "ended",
+            FlatType::Time,
+            "when the last one was gone; empty: not known to be over",
+        )
+        .optional(),
+        column(
+            "instance_s",
+            FlatType::Number,
+            "how long they were there, all together",
+        )
+        .in_unit("s"),
+        column(
+            "usd_per_hour",
+            FlatType::Number,
+            "price of one, disks and address included; empty: not known",
+        )
+        .in_unit("USD/h")
+        .optional(),
+        column("usd", FlatType::Number, "what they cost; empty: not known")
+            .in_unit("USD")
+            .optional(),
+        column(
+            "price",
+            FlatType::Text,
+            "where the price is from, with its date",
+        )
+        .optional(),
+    ]
+}
 
 impl Index {
     /// The tables for others: points, runs, values, facts and leases. A change of their columns is a change of what others read.
@@ -247,15 +194,16 @@ impl Index {
     /// # Errors
     /// When the index cannot be read.
     pub fn flat_tables(&self) -> Result<Vec<FlatTable>, AnalysisError> {
-        let simple = |name, description, key, refers, columns: &[Described], sql: &str| FlatTable {
-            name,
-            description,
-            columns: described(columns),
-            key,
-            refers,
-            sql: sql.to_owned(),
-            names: Vec::new(),
-        };
+        let simple =
+            |name, description, key, refers, columns: Vec<FlatColumn>, sql: &str| FlatTable {
+                name,
+                description,
+                columns,
+                key,
+                refers,
+                sql: sql.to_owned(),
+                names: Vec::new(),
+            };
         Ok(vec![
             self.flat_points()?,
             simple(
@@ -263,7 +211,7 @@ impl Index {
                 "a run of the plan",
                 &["id"],
                 Some(("point", "points")),
-                RUNS,
+                runs(),
                 "SELECT id, point, kind, repeat, state, started, ended, cause, records FROM runs ORDER BY seq",
             ),
             simple(
@@ -271,7 +219,7 @@ impl Index {
                 "the value of a quantity in a run",
                 &["run", "quantity"],
                 Some(("run", "runs")),
-                VALUES,
+                values(),
                 "SELECT run, quantity, unit, value FROM quantities ORDER BY rowid",
             ),
             simple(
@@ -279,7 +227,7 @@ impl Index {
                 "a version, or something of the environment of a run",
                 &["run", "key"],
                 Some(("run", "runs")),
-                FACTS,
+                facts(),
                 "SELECT f.run, f.key, f.value FROM runs r CROSS JOIN facts f ON f.run = r.id ORDER BY r.seq, f.key",
             ),
             simple(
@@ -287,7 +235,7 @@ impl Index {
                 "instances that were ordered from a cloud",
                 &["lease"],
                 None,
-                LEASES,
+                leases(),
                 "SELECT lease, site, region, instance_type, spot, instances, intended, ended, instance_s, usd_per_hour, usd, price
                  FROM leases ORDER BY seq",
             ),
@@ -296,7 +244,7 @@ impl Index {
 
     /// Points, with a column for each factor, also for the campaign's own.
     fn flat_points(&self) -> Result<FlatTable, AnalysisError> {
-        let mut columns = described(&[("id", FlatType::Text, None, true, "the point")]);
+        let mut columns = vec![column("id", FlatType::Text, "the point")];
         for name in factors::columns() {
             let of = Point::COLUMNS
                 .iter()
@@ -356,13 +304,11 @@ impl Index {
             });
         }
         sql.push_str(", p.baseline FROM points p ORDER BY p.seq");
-        columns.extend(described(&[(
+        columns.push(column(
             "baseline",
             FlatType::Boolean,
-            None,
-            true,
             "whether it is the smallest program, added to measure the libraries' memory",
-        )]));
+        ));
         Ok(FlatTable {
             name: "points",
             description: "a combination of factors",

@@ -4,7 +4,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `schema.sql`, `quantities.sql`, `indexes.sql`, `fill.rs`, `load.rs` | the tables, and how they are filled from the files of a campaign |
+//! | `schema.sql`, `quantities.rs`, `indexes.sql`, `fill.rs`, `load.rs` | the tables, and how they are filled from the files of a campaign |
 //! | `factors.rs` | the columns of factors |
 //! | `rows.rs` | points and runs, read back |
 //! | `measurements.rs` | records, quantities, facts, costs, read back |
@@ -22,9 +22,11 @@ mod flat;
 mod load;
 mod measurements;
 mod predictions;
+mod quantities;
 mod row;
 mod rows;
 mod soundness;
+mod words;
 
 pub use fill::SCHEMA;
 pub use flat::{FlatColumn, FlatTable, FlatType};
@@ -34,8 +36,10 @@ pub use measurements::{
     SeriesZoneVolume, ZoneSize,
 };
 pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
+pub use quantities::statement as quantity_statement;
 pub use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};
 pub use soundness::{UnsoundRecords, describe_unsound, unsound_records};
+pub use words::{AttemptResult, RecordsState, RunOutcome};
 
 use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};

@@ -9,6 +9,7 @@
 use super::{
     Index,
     row::{FromRow, row},
+    words::AttemptResult,
 };
 use crate::error::AnalysisError;
 use cvc_core::app::descriptor::Better;
@@ -222,8 +223,7 @@ row! {
         started: Option<String>,
         /// UTC; `None`: it did not end, or nobody knows when.
         ended: Option<String>,
-        /// `succeeded`, `failed`, `abandoned` or `running`.
-        result: String,
+        result: AttemptResult,
     }
 }
 

@@ -189,7 +189,7 @@ impl ModelName {
 /// `None` if the row is of a quantity that this version does not know.
 impl FromRow for Option<PredictionRow> {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
-        let Some(quantity) = cvc_core::quantity::named(&r.get::<_, String>("quantity")?) else {
+        let Some(quantity) = Quantity::named(&r.get::<_, String>("quantity")?) else {
             return Ok(None);
         };
         let answer = match r.get::<_, Option<f64>>("predicted")? {
@@ -220,7 +220,7 @@ impl FromRow for Option<PredictionRow> {
 /// `None` if the row is of a quantity that this version does not know.
 impl FromRow for Option<CandidateRow> {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
-        let Some(quantity) = cvc_core::quantity::named(&r.get::<_, String>("quantity")?) else {
+        let Some(quantity) = Quantity::named(&r.get::<_, String>("quantity")?) else {
             return Ok(None);
         };
         let Some(model) = ModelName::of(r)? else {

@@ -9,6 +9,7 @@
 use super::{
     Index,
     row::{FromRow, row},
+    words::{RecordsState, RunOutcome},
 };
 use crate::error::AnalysisError;
 use cvc_core::ids::PointId;
@@ -57,7 +58,7 @@ pub struct IndexedRun {
     pub point: PointId,
     pub warmup: bool,
     pub repeat: u32,
-    pub state: String,
+    pub state: RunOutcome,
     pub attempts: u32,
     pub cause: Option<String>,
     pub detail: Option<String>,
@@ -66,8 +67,8 @@ pub struct IndexedRun {
     pub started: Option<String>,
     /// When it ended, UTC.
     pub ended: Option<String>,
-    /// State of its records: `ok`, `changed`, `missing`, `damaged` or `none`.
-    pub records: String,
+    /// State of its records.
+    pub records: RecordsState,
     pub records_detail: Option<String>,
     /// The block that it is planned for.
     pub block: Option<u32>,

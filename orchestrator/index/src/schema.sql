@@ -11,11 +11,11 @@ CREATE TABLE points (
 CREATE TABLE runs (
     id TEXT PRIMARY KEY, seq INTEGER NOT NULL, point TEXT NOT NULL REFERENCES points(id),
     kind TEXT NOT NULL CHECK (kind IN ('warmup', 'measured')), repeat INTEGER NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('pending', 'running', 'succeeded', 'failed', 'quarantined')),
+    state TEXT NOT NULL CHECK (state IN ({run_outcomes})),
     attempts INTEGER NOT NULL, cause TEXT, detail TEXT,
     started TEXT, ended TEXT, -- of the last attempt, UTC
     dir TEXT,                 -- of its artefacts, relative to the campaign's directory
-    records TEXT NOT NULL CHECK (records IN ('none', 'ok', 'changed', 'missing', 'damaged')),
+    records TEXT NOT NULL CHECK (records IN ({records_states})),
     records_detail TEXT,
     block INTEGER             -- the day or fleet that it is planned for, from 1; NULL: runs are not divided
 );
@@ -23,7 +23,7 @@ CREATE INDEX runs_point ON runs (point);
 
 CREATE TABLE attempts (
     run TEXT NOT NULL REFERENCES runs(id), attempt INTEGER NOT NULL, started TEXT, ended TEXT,
-    result TEXT NOT NULL CHECK (result IN ('succeeded', 'failed', 'abandoned', 'running')), cause TEXT, detail TEXT
+    result TEXT NOT NULL CHECK (result IN ({attempt_results})), cause TEXT, detail TEXT
 );
 
 CREATE TABLE records (
@@ -90,7 +90,7 @@ CREATE TABLE summaries (
     PRIMARY KEY (point, quantity)
 ) WITHOUT ROWID;
 
--- One value for each run and quantity, in the order of the plan: quantities.sql fills it as the records of each run come in.
+-- One value for each run and quantity, in the order of the plan: quantities.rs fills it as the records of each run come in.
 CREATE TABLE quantities (run TEXT NOT NULL REFERENCES runs(id), quantity TEXT NOT NULL, unit TEXT NOT NULL, value REAL NOT NULL);
 CREATE VIEW v_quantities AS SELECT run, quantity, unit, value FROM quantities;
 

@@ -1,6 +1,6 @@
 //! Whether records are those that runs wrote: every reader of results says what is missing, damaged or changed.
 
-use crate::{Index, error::AnalysisError, fill::run_records, row::row};
+use crate::{Index, error::AnalysisError, fill::run_records, row::row, words::RecordsState};
 use camino::Utf8Path;
 use cvc_core::{ids::RunId, outcome::Outcome, plan::Plan, units::counted};
 use cvc_journal::{CampaignState, RunState};
@@ -14,8 +14,8 @@ row! {
     pub struct UnsoundRecords {
         /// The run.
         run: String,
-        /// `missing`, `damaged` or `changed`.
-        records: String,
+        /// Their state.
+        records: RecordsState,
         /// More of it, in words.
         records_detail: Option<String>,
     }
@@ -56,9 +56,9 @@ pub fn unsound_records(
             return None;
         }
         let ((records, records_detail), _) = run_records(&path, written);
-        (records != "ok" && dir.is_dir()).then(|| UnsoundRecords {
+        (records != RecordsState::Ok && dir.is_dir()).then(|| UnsoundRecords {
             run: run.to_string(),
-            records: records.to_owned(),
+            records,
             records_detail,
         })
     };
@@ -70,28 +70,32 @@ pub fn describe_unsound(name: &str, found: &[UnsoundRecords]) -> Option<String> 
     if found.is_empty() {
         return None;
     }
-    let parts: Vec<String> = ["missing", "damaged", "changed"]
-        .into_iter()
-        .filter_map(|state| {
-            let runs: Vec<&str> = found
-                .iter()
-                .filter(|of| of.records == state)
-                .map(|of| of.run.as_str())
-                .collect();
-            let more = match runs.len() {
-                0 => return None,
-                n if n > NAMED => format!(", and {} more", n - NAMED),
-                _ => String::new(),
-            };
-            let fate = if state == "changed" {
-                "differ from the digest in the journal; they count"
-            } else {
-                "left out"
-            };
-            let named = runs[..runs.len().min(NAMED)].join(", ");
-            Some(format!("{} {state} ({named}{more}): {fate}", runs.len()))
-        })
-        .collect();
+    let parts: Vec<String> = [
+        RecordsState::Missing,
+        RecordsState::Damaged,
+        RecordsState::Changed,
+    ]
+    .into_iter()
+    .filter_map(|state| {
+        let runs: Vec<&str> = found
+            .iter()
+            .filter(|of| of.records == state)
+            .map(|of| of.run.as_str())
+            .collect();
+        let more = match runs.len() {
+            0 => return None,
+            n if n > NAMED => format!(", and {} more", n - NAMED),
+            _ => String::new(),
+        };
+        let fate = if state == RecordsState::Changed {
+            "differ from the digest in the journal; they count"
+        } else {
+            "left out"
+        };
+        let named = runs[..runs.len().min(NAMED)].join(", ");
+        Some(format!("{} {state} ({named}{more}): {fate}", runs.len()))
+    })
+    .collect();
     Some(format!(
         "{name}: records of {} are not as they were written: {}",
         counted(found.len(), "run"),

@@ -1,18 +1,19 @@
 //! The state of a campaign: a fold over its journal.
 
 use super::{
-    event::{Acquired, Entry, Event},
+    event::{Entry, Event},
     lineage::Lineage,
     node_set::NodeSets,
     place::SitePlace,
     problem::EventProblem,
 };
-use crate::lease::LaunchOrder;
+use crate::leases::{self, Lease};
 use camino::Utf8Path;
-use cvc_core::ids::{InstanceId, LeaseId, NodeName, PointId, RunId, SiteName};
+use cvc_core::ids::{NodeName, PointId, RunId, SiteName};
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::plan::PlannedRun;
 use cvc_core::store::StoreError;
+use cvc_os::proc::ProcessId;
 use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -26,8 +27,8 @@ pub enum RunState {
     Open {
         /// Attempt under way.
         attempt: u32,
-        /// Its shepherd, if it was started: process id and start ticks.
-        shepherd: Option<(u32, u64)>,
+        /// Its shepherd, if it was started.
+        shepherd: Option<ProcessId>,
     },
     /// Cut off with its controller and cleaned up; to be repeated.
     Abandoned {
@@ -181,64 +182,6 @@ pub struct Fetched {
     pub usd: Option<f64>,
 }
 
-/// Nodes that were requested from a scheduler or a cloud.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Lease {
-    /// Its name: that of the job, or the client token.
-    pub name: LeaseId,
-    /// For which site.
-    pub site: SiteName,
-    /// What the scheduler or the cloud gave, once known.
-    pub by: Option<Acquired>,
-    /// The order to a cloud.
-    pub order: Option<Box<LaunchOrder>>,
-    /// Time of the request.
-    pub intended: Timestamp,
-    /// When it was acquired.
-    pub acquired: Option<Timestamp>,
-    /// Instances of it that are gone, and the time of their loss.
-    pub lost: BTreeMap<InstanceId, Timestamp>,
-    /// Until when it is kept for the next campaign, which may have taken it over.
-    pub kept_until: Option<Timestamp>,
-    /// When its instances terminate themselves, if that was extended since they were launched.
-    pub deadline: Option<Timestamp>,
-    /// What an instance costs an hour, US dollars, since when, as far as that differs from its order; in order.
-    pub prices: Vec<(Timestamp, f64)>,
-    /// Whether it is over.
-    pub released: bool,
-    /// When it was released.
-    pub ended: Option<Timestamp>,
-}
-
-impl Lease {
-    /// Whether the scheduler has accepted it, or the cloud has launched it.
-    pub fn is_acquired(&self) -> bool {
-        self.by.is_some()
-    }
-
-    /// What an instance costs an hour by the newest price, US dollars; `None` if that is not known.
-    pub fn usd_per_hour(&self) -> Option<f64> {
-        let ordered = self.order.as_ref()?.usd_per_hour?;
-        Some(self.prices.last().map_or(ordered, |(_, usd)| *usd))
-    }
-
-    /// The scheduler's identifier of the job.
-    pub fn job(&self) -> Option<&str> {
-        match &self.by {
-            Some(Acquired::Job(job)) => Some(job.as_str()),
-            Some(Acquired::Instances(_)) | None => None,
-        }
-    }
-
-    /// Instances that a cloud has launched for it.
-    pub fn instances(&self) -> Vec<&str> {
-        match &self.by {
-            Some(Acquired::Instances(ids)) => ids.iter().map(InstanceId::as_str).collect(),
-            Some(Acquired::Job(_)) | None => Vec::new(),
-        }
-    }
-}
-
 /// An event that does not follow from those before it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("entry {line}: {problem}")]
@@ -292,6 +235,22 @@ impl CampaignState {
         self.runs.get(run).map(|history| &history.state)
     }
 
+    /// Whether a run has succeeded.
+    pub fn has_succeeded(&self, run: &RunId) -> bool {
+        matches!(
+            self.run(run),
+            Some(RunState::Finished {
+                outcome: Outcome::Succeeded,
+                ..
+            })
+        )
+    }
+
+    /// Whether the last attempt at a run failed.
+    pub fn has_failed(&self, run: &RunId) -> bool {
+        matches!(self.run(run), Some(RunState::Finished { .. })) && !self.has_succeeded(run)
+    }
+
     /// Points of these runs that the last controller could not run, and none of whose runs was ever tried, with the reason.
     pub fn never_tried(&self, runs: &[PlannedRun]) -> HashMap<&PointId, &str> {
         let tried: HashSet<&PointId> = runs
@@ -313,6 +272,13 @@ impl CampaignState {
             .filter(|l| l.site == site)
             .cloned()
             .collect()
+    }
+
+    /// Leases of a site that are not over.
+    pub fn open_leases_of(&self, site: &str) -> Vec<Lease> {
+        let mut leases = self.leases_of(site);
+        leases.retain(|lease| !lease.released);
+        leases
     }
 
     /// Checks whether an event may follow. Events that 0.1.0 wrote twice stay legal: the closing of a site and the release of a lease.
@@ -377,12 +343,6 @@ impl CampaignState {
             Event::PointReleased { point } if !self.quarantined.contains(point) => {
                 Err(EventProblem::NotQuarantined(point.clone()))
             }
-            Event::LeaseAcquired { lease, .. } => self.check_lease(lease, "acquired"),
-            Event::LeaseExtended { lease, .. } => self.check_lease(lease, "extended"),
-            Event::LeasePriced { lease, .. } => self.check_lease(lease, "priced"),
-            Event::LeaseKept { lease, .. } => self.check_lease(lease, "kept"),
-            Event::LeaseLost { lease, .. } => self.check_lease(lease, "lost"),
-            Event::LeaseReleased { lease, .. } => self.check_lease(lease, "released"),
             Event::LineageGiven { .. } if self.lineage.is_some() => {
                 Err(EventProblem::SecondLineage)
             }
@@ -396,10 +356,16 @@ impl CampaignState {
             | Event::PointDecided { .. }
             | Event::PointsSkipped { .. }
             | Event::PointReleased { .. }
-            | Event::LeaseIntended { .. }
             | Event::ResultsFetched { .. }
             | Event::Interrupted { .. }
             | Event::Completed { .. } => Ok(()),
+            Event::LeaseIntended { .. }
+            | Event::LeaseAcquired { .. }
+            | Event::LeaseExtended { .. }
+            | Event::LeasePriced { .. }
+            | Event::LeaseKept { .. }
+            | Event::LeaseLost { .. }
+            | Event::LeaseReleased { .. } => leases::check(&self.leases, event),
         }
     }
 
@@ -430,17 +396,6 @@ impl CampaignState {
                 what,
             }),
         }
-    }
-
-    fn check_lease(&self, name: &LeaseId, what: &'static str) -> Result<(), EventProblem> {
-        // events mostly concern the last ones
-        if self.leases.iter().rev().any(|l| l.name == *name) {
-            return Ok(());
-        }
-        Err(EventProblem::NoLease {
-            lease: name.clone(),
-            what,
-        })
     }
 
     /// Adds one entry.
@@ -510,7 +465,10 @@ impl CampaignState {
             } => {
                 let state = RunState::Open {
                     attempt: *attempt,
-                    shepherd: Some((*pid, *start_ticks)),
+                    shepherd: Some(ProcessId {
+                        pid: *pid,
+                        start_ticks: *start_ticks,
+                    }),
                 };
                 self.set_run(run, *attempt, state)
                     .started
@@ -576,64 +534,13 @@ impl CampaignState {
                 self.interruptions += u64::from(!self.stop_asked);
                 self.stop_asked = true;
             }
-            Event::LeaseIntended {
-                lease, site, order, ..
-            } => {
-                self.leases.push(Lease {
-                    name: lease.clone(),
-                    site: site.clone(),
-                    by: None,
-                    order: order.clone(),
-                    intended: *at,
-                    acquired: None,
-                    lost: BTreeMap::new(),
-                    kept_until: None,
-                    deadline: None,
-                    prices: Vec::new(),
-                    released: false,
-                    ended: None,
-                });
-            }
-            Event::LeaseAcquired { lease, by } => {
-                if let Some(lease) = self.lease(lease) {
-                    lease.by = Some(by.clone());
-                    lease.acquired.get_or_insert(*at);
-                    lease.kept_until = None;
-                }
-            }
-            Event::LeaseExtended { lease, until } => {
-                if let Some(lease) = self.lease(lease) {
-                    lease.deadline = Some(*until);
-                }
-            }
-            Event::LeasePriced { lease, rate, since } => {
-                if let Some(lease) = self.lease(lease) {
-                    // what was assumed meanwhile does not count any more
-                    lease.prices.retain(|(at, _)| at < since);
-                    lease.prices.push((*since, rate.usd_per_hour));
-                }
-            }
-            Event::LeaseKept { lease, until } => {
-                if let Some(lease) = self.lease(lease) {
-                    lease.kept_until = Some(*until);
-                    lease.deadline = Some(*until);
-                }
-            }
-            Event::LeaseLost {
-                lease, instances, ..
-            } => {
-                if let Some(lease) = self.lease(lease) {
-                    lease
-                        .lost
-                        .extend(instances.iter().map(|id| (id.clone(), *at)));
-                }
-            }
-            Event::LeaseReleased { lease, .. } => {
-                if let Some(lease) = self.lease(lease) {
-                    lease.released = true;
-                    lease.ended = Some(*at);
-                }
-            }
+            lease_event @ (Event::LeaseIntended { .. }
+            | Event::LeaseAcquired { .. }
+            | Event::LeaseExtended { .. }
+            | Event::LeasePriced { .. }
+            | Event::LeaseKept { .. }
+            | Event::LeaseLost { .. }
+            | Event::LeaseReleased { .. }) => leases::fold(&mut self.leases, *at, lease_event),
             Event::ResultsFetched {
                 site, bytes, usd, ..
             } => {
@@ -668,10 +575,6 @@ impl CampaignState {
         }
     }
 
-    fn lease(&mut self, name: &LeaseId) -> Option<&mut Lease> {
-        self.leases.iter_mut().rfind(|l| l.name == *name)
-    }
-
     /// Sets the state of a run and returns the attempt that the event is about.
     fn set_run(&mut self, run: &RunId, attempt: u32, state: RunState) -> &mut Attempt {
         let history = self.runs.entry(run.clone()).or_insert_with(|| RunHistory {
@@ -686,8 +589,10 @@ impl CampaignState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Acquired;
     use crate::WrittenNodes;
     use crate::price::NodeRate;
+    use cvc_core::ids::LeaseId;
 
     fn entries(events: Vec<Event>) -> Vec<Entry> {
         (1..)
@@ -854,7 +759,10 @@ mod tests {
             state.run(&run),
             Some(&RunState::Open {
                 attempt: 1,
-                shepherd: Some((7, 9))
+                shepherd: Some(ProcessId {
+                    pid: 7,
+                    start_ticks: 9
+                })
             })
         );
         // the intent is the start, and there is one attempt of it

@@ -68,19 +68,22 @@ fn injected(fault: Option<&str>) -> io::Error {
 }
 
 /// What the failpoint of this name is told to do now; `None` if nothing.
-fn fault(point: &str) -> Option<Option<String>> {
-    // without the feature nobody asks for it
+fn fault(point: &str) -> Option<Fault> {
+    // it is not used without the feature
     let _ = point;
-    fail::fail_point!(point, Some);
+    fail::fail_point!(point, |argument| Some(Fault(argument)));
     None
 }
+
+/// What a failpoint does, in its words.
+struct Fault(Option<String>);
 
 /// Fails if the failpoint says so.
 ///
 /// # Errors
 /// The injected one.
 pub fn check(point: &str) -> io::Result<()> {
-    fault(point).map_or(Ok(()), |fault| Err(injected(fault.as_deref())))
+    fault(point).map_or(Ok(()), |fault| Err(injected(fault.0.as_deref())))
 }
 
 /// Writes all bytes. After an error any number of them may have been written.
@@ -92,6 +95,7 @@ pub fn write_all(point: &str, file: &mut File, bytes: &[u8]) -> io::Result<()> {
         return file.write_all(bytes);
     };
     match fault
+        .0
         .as_deref()
         .and_then(|f| f.strip_prefix("short:")?.parse::<usize>().ok())
     {
@@ -99,7 +103,7 @@ pub fn write_all(point: &str, file: &mut File, bytes: &[u8]) -> io::Result<()> {
             file.write_all(&bytes[..count.min(bytes.len())])?;
             Err(injected(Some("enospc")))
         }
-        None => Err(injected(fault.as_deref())),
+        None => Err(injected(fault.0.as_deref())),
     }
 }
 

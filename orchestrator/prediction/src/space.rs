@@ -222,17 +222,12 @@ fn question(spec: &Spec, point: &Point, compression: Compression) -> Option<Ques
         // the larger of the two
         MpiFamily::Mpich => MpiKind::Nemesis,
     };
+    let mpi = mpi_kind_of_name(&point.mpi)
+        .filter(|kind| (*kind == MpiKind::OpenMpi) == (of_family == MpiKind::OpenMpi))
+        .unwrap_or(of_family);
     let setting = RunSetting {
-        app: point.app.clone(),
-        class: point.class.clone(),
-        mapping: point.mapping.clone(),
-        mpi_name: point.mpi.clone(),
-        mpi: mpi_kind_of_name(&point.mpi)
-            .filter(|kind| (*kind == MpiKind::OpenMpi) == (of_family == MpiKind::OpenMpi))
-            .unwrap_or(of_family),
         compression,
-        aggregators: point.aggregators,
-        cb_buffer: point.cb_buffer,
+        ..RunSetting::of_point(point, mpi)
     };
     let collective = spec
         .apps

@@ -2,13 +2,17 @@
 
 use crate::error::SessionError;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::campaign::{self, KnownHosts, SiteKind, Spec, kept_hosts};
+use cvc_core::app;
+use cvc_core::campaign::{self, KnownHosts, Site, SiteKind, SmallCampaign, Spec, kept_hosts};
 use cvc_core::clock;
-use cvc_core::inventory::{self, InventoryProgram};
+use cvc_core::inventory::{Inventory, InventoryError, InventoryKind};
+use cvc_core::mapping::Mapping;
 use cvc_core::plan::Plan;
+use cvc_core::point::CheckpointerKind;
 use cvc_core::store::{CampaignDir, StoreError, read_text};
 use cvc_core::units::duration;
 use cvc_journal::CampaignState;
+use cvc_sites::inventory::ask;
 use jiff::Timestamp;
 
 /// Is told what is done on the way.
@@ -33,22 +37,56 @@ fn load_with(
     )?)
 }
 
-/// Reads a campaign file for a command that starts what the file names, and asks the inventories that only programs can read for their
-/// hosts.
+/// Makes a campaign of cvc's stencil kernel with all MPI libraries that this machine may have.
+///
+/// # Errors
+/// When the descriptors of cvc cannot be written.
+pub fn campaign_here(
+    name: &str,
+    processes: u32,
+    checkpointers: &[CheckpointerKind],
+) -> Result<Spec, SessionError> {
+    let site = Site::local();
+    let kernel = app::embedded::directory()?.join("kernel-stencil.toml");
+    let campaign = SmallCampaign {
+        name: name.to_owned(),
+        path: format!("{name}.toml").into(),
+        site_name: "local".into(),
+        mpi: site.mpi.keys().cloned().collect(),
+        site,
+        app: app::load::load(&kernel)?,
+        class: Some("S".into()),
+        mapping: Mapping::one_node(processes),
+        checkpointers: checkpointers.to_vec(),
+    };
+    Ok(campaign.into_spec(|_, _| ())?)
+}
+
+/// The inventories that a command may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Askable {
+    /// Texts, for which Ansible starts nothing. Without Ansible their hosts stay unknown.
+    Texts,
+    /// All, with programs that the campaign file names.
+    All,
+}
+
+/// Reads a campaign file, and asks inventories for their hosts.
 pub fn load_and_ask(
     file: &Utf8Path,
     variant: Option<&str>,
+    askable: Askable,
     tell: Teller<'_>,
 ) -> Result<Spec, SessionError> {
-    ask_inventories(load(file, variant)?, file, variant, None, tell)
+    ask_inventories(load(file, variant)?, (file, variant), None, askable, tell)
 }
 
 /// Asks for the hosts that are unknown, of one site or of all, and reads the file again with them.
 fn ask_inventories(
     spec: Spec,
-    file: &Utf8Path,
-    variant: Option<&str>,
+    (file, variant): (&Utf8Path, Option<&str>),
     only: Option<&str>,
+    askable: Askable,
     tell: Teller<'_>,
 ) -> Result<Spec, SessionError> {
     let mut hosts = KnownHosts::new();
@@ -56,25 +94,37 @@ fn ask_inventories(
         unknown_hosts(&spec).filter(|(name, _)| only.is_none_or(|only| only == *name))
     {
         let path = inventory.path.display();
-        match inventory.reason {
-            inventory::IS_PROGRAM => {
-                tell(&format!("running the inventory program {path} of {file}"))
+        match (inventory.kind, askable) {
+            (InventoryKind::Text, _) => {}
+            (_, Askable::Texts) => continue,
+            (InventoryKind::Program, Askable::All) => {
+                tell(&format!("running the inventory program {path} of {file}"));
             }
-            reason => tell(&format!(
-                "asking ansible-inventory for {path} of {file}, which {reason}"
+            (kind, Askable::All) => tell(&format!(
+                "asking ansible-inventory for {path} of {file}, which {}",
+                kind.describe()
             )),
         }
-        hosts.insert(name.to_owned(), inventory.ask());
+        let answer = ask(inventory);
+        if askable == Askable::Texts && matches!(answer, Err(InventoryError::NeedsAnsible { .. })) {
+            continue;
+        }
+        hosts.insert(name.to_owned(), answer);
     }
     if hosts.is_empty() {
-        Ok(spec)
-    } else {
-        load_with(file, variant, &hosts)
+        return Ok(spec);
     }
+    // those of sites that were known before stay
+    let known = spec.sites.iter().filter_map(|(name, site)| {
+        let cluster = site.cluster.as_ref().filter(|c| c.inventory.is_some())?;
+        (!cluster.hosts.is_empty()).then(|| (name.clone(), Ok(cluster.hosts.clone())))
+    });
+    hosts.extend(known);
+    load_with(file, variant, &hosts)
 }
 
-/// The sites whose hosts nobody has asked for.
-pub fn unknown_hosts(spec: &Spec) -> impl Iterator<Item = (&str, &InventoryProgram)> {
+/// The sites whose hosts are unknown, because their inventories were not asked.
+pub fn unknown_hosts(spec: &Spec) -> impl Iterator<Item = (&str, &Inventory)> {
     spec.sites
         .iter()
         .filter_map(|(name, site)| Some((name.as_str(), site.cluster.as_ref()?.unknown_hosts()?)))
@@ -117,7 +167,8 @@ pub fn load_of_site(
             }
         }
     };
-    let spec = ask_inventories(load(&file, variant)?, &file, variant, Some(site), tell)?;
+    let spec = load(&file, variant)?;
+    let spec = ask_inventories(spec, (&file, variant), Some(site), Askable::All, tell)?;
     if !spec.sites.contains_key(site) {
         let sites: Vec<&str> = spec.sites.keys().map(String::as_str).collect();
         return Err(wrong(
@@ -164,24 +215,17 @@ pub fn load_stored(dir: &CampaignDir) -> Result<Spec, SessionError> {
     load_with(&dir.campaign_file(), None, &kept_hosts(dir)?)
 }
 
-/// A campaign file, with the hosts that the campaign last ran on where only a program could tell others.
+/// Reads a campaign file, with the hosts that the campaign last ran on where inventories name others; inventories that are texts are asked for the rest.
 pub fn load_with_kept_hosts(
     file: &Utf8Path,
     variant: Option<&str>,
     dir: &CampaignDir,
 ) -> Result<Spec, SessionError> {
-    let spec = load(file, variant)?;
-    let mut hosts = if unknown_hosts(&spec).next().is_some() {
-        kept_hosts(dir)?
-    } else {
-        KnownHosts::new()
-    };
-    hosts.retain(|site, _| unknown_hosts(&spec).any(|(name, _)| name == site));
-    if hosts.is_empty() {
-        Ok(spec)
-    } else {
-        load_with(file, variant, &hosts)
+    let mut spec = load(file, variant)?;
+    if unknown_hosts(&spec).next().is_some() {
+        spec = load_with(file, variant, &kept_hosts(dir)?)?;
     }
+    ask_inventories(spec, (file, variant), None, Askable::Texts, &|_| ())
 }
 
 /// The directory of a campaign, given by its file (and variant), its directory or its name.

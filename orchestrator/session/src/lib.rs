@@ -12,6 +12,7 @@ mod machine;
 pub mod run_words;
 mod session;
 mod shortage;
+mod trial;
 
 pub use audience::Audience;
 pub use error::SessionError;
@@ -21,3 +22,4 @@ pub use installing::{install_all, install_one};
 pub use machine::{Machine, ask_sites};
 pub use session::Session;
 pub use shortage::{Resource, Shortage};
+pub use trial::{Records, Scratch, Trial};

@@ -1,7 +1,7 @@
 //! A campaign that is open for a command.
 
 use crate::{
-    campaigns::{Teller, load, load_and_ask},
+    campaigns::{Askable, Teller, load_and_ask},
     error::SessionError,
     expectations::Expectations,
     machine::ask_sites,
@@ -32,19 +32,20 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens a campaign file to look at it: nothing is started.
+    /// Opens a campaign file to look at it: nothing that the file names is started. Inventories that are texts are read.
     ///
     /// # Errors
-    /// When the file or a descriptor is wrong.
+    /// When the file, a descriptor or such an inventory is wrong.
     pub fn look(
         file: &Utf8Path,
         variant: Option<&str>,
         campaigns: &Utf8Path,
     ) -> Result<Self, SessionError> {
-        Ok(Self::of(file, load(file, variant)?, campaigns))
+        let spec = load_and_ask(file, variant, Askable::Texts, &|_| ())?;
+        Ok(Self::of(file, spec, campaigns))
     }
 
-    /// Opens a campaign file to carry it out: inventories that only programs can read are asked.
+    /// Opens a campaign file to carry it out: inventories are asked, also those that are programs.
     ///
     /// # Errors
     /// When the file, a descriptor or an inventory is wrong.
@@ -54,11 +55,8 @@ impl Session {
         campaigns: &Utf8Path,
         tell: Teller<'_>,
     ) -> Result<Self, SessionError> {
-        Ok(Self::of(
-            file,
-            load_and_ask(file, variant, tell)?,
-            campaigns,
-        ))
+        let spec = load_and_ask(file, variant, Askable::All, tell)?;
+        Ok(Self::of(file, spec, campaigns))
     }
 
     fn of(file: &Utf8Path, spec: Spec, campaigns: &Utf8Path) -> Self {

@@ -4,8 +4,8 @@ use crate::world::{AgentProcess, Ended, Live, Machine, World};
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_agent::{
-    AgentError, Arrivals, Event, EventLog, Head, LostNodes, NodeNotice, Orders, Spool, Workplace,
-    serve_on,
+    AgentError, Arrivals, Event, EventLog, Head, LostNodes, NodeNotice, Orders, ReadyError, Spool,
+    Workplace, serve_on,
 };
 use cvc_core::clock;
 use cvc_core::ids::{RunId, short_digest};
@@ -158,7 +158,7 @@ impl Head for OnHead {
         orders: &Orders,
         _: bool,
         _: &mut EventLog,
-    ) -> Result<(Arc<dyn Workplace>, Event), String> {
+    ) -> Result<(Arc<dyn Workplace>, Event), ReadyError> {
         self.world.pause(100..8_000).await;
         let hosts = orders
             .context
@@ -215,7 +215,7 @@ impl Head for OnHead {
         _: &Spool,
         _: &Orders,
         task: &Task,
-        _: Option<(u32, u64)>,
+        _: Option<ProcessId>,
     ) -> Result<(), StoreError> {
         end_attempt(&self.world, &self.name, &self.root, &task.planned.id);
         Ok(())
@@ -415,7 +415,7 @@ impl Workplace for OnNodes {
     async fn recover(
         &self,
         task: &Task,
-        _: Option<(u32, u64)>,
+        _: Option<ProcessId>,
     ) -> Result<Option<OutcomeFile>, StoreError> {
         self.world.pause(5..3_000).await;
         let run = &task.planned.id;

@@ -4,6 +4,7 @@
 pub mod backoff;
 pub mod error;
 pub mod install;
+pub mod inventory;
 pub mod progress;
 pub mod provider_error;
 pub mod remote;

@@ -148,10 +148,12 @@ fn kind_of_one(path: &Path) -> Result<TraceKind, TraceError> {
                 problem: "it has no files".into(),
             });
         }
-        return Ok(match () {
-            () if of(&[".darshan", ".darshan_partial"]) => TraceKind::Darshan,
-            () if of(&[".pfw", ".pfw.gz"]) => TraceKind::DfTracer,
-            () => TraceKind::Strace,
+        return Ok(if of(&[".darshan", ".darshan_partial"]) {
+            TraceKind::Darshan
+        } else if of(&[".pfw", ".pfw.gz"]) {
+            TraceKind::DfTracer
+        } else {
+            TraceKind::Strace
         });
     }
     if [".darshan", ".darshan_partial"]

@@ -9,6 +9,7 @@ use crate::{
         rows::PointRow,
     },
 };
+use cvc_core::point::FactorId;
 use cvc_core::{
     record::names,
     units::{MIB, dollars, duration},
@@ -185,7 +186,7 @@ fn usd_per_node_second(side: &Side) -> HashMap<&str, f64> {
         let usd = mean(&row.independent(names::COST_USD));
         let wall_s = mean(&row.independent(names::WALL_S));
         if let Some((usd, wall_s)) = usd.zip(wall_s) {
-            let (dollars, seconds) = sums.entry(row.factor("site")).or_default();
+            let (dollars, seconds) = sums.entry(row.level(FactorId::Site)).or_default();
             *dollars += usd;
             *seconds += wall_s * f64::from(row.nodes);
         }
@@ -250,12 +251,12 @@ impl<'p> Known<'p> {
             }),
             walls_s: Vec::new(),
             wall_without: Some(alone),
-            usd_per_node_s: usd_per_node_s.get(row.factor("site")).copied(),
+            usd_per_node_s: usd_per_node_s.get(row.level(FactorId::Site)).copied(),
         }
     }
 
     fn candidate(self, label: String, wishes: &Wishes) -> Candidate {
-        let checkpoints = !matches!(self.row.factor("checkpointer"), "none" | "");
+        let checkpoints = !matches!(self.row.level(FactorId::Checkpointer), "none" | "");
         let mut check = Check::default();
         if self.walls_s.is_empty() {
             check
@@ -398,7 +399,7 @@ impl<'p> Known<'p> {
         let measured = mean(&self.row.independent(names::COST_USD));
         measured.or_else(|| {
             let node_s = self.wall.value * f64::from(self.row.nodes);
-            match wishes.prices.get(self.row.factor("site")) {
+            match wishes.prices.get(self.row.level(FactorId::Site)) {
                 Some(price) => Some(node_s * price / 3600.0),
                 None => self.usd_per_node_s.map(|usd| node_s * usd),
             }

@@ -8,6 +8,7 @@ use super::{
     side_comparison::SideComparison,
 };
 use crate::results::{quantity, rows::PointRow};
+use cvc_core::point::FactorId;
 use cvc_core::{
     record::names,
     units::{MIB, counted},
@@ -108,12 +109,12 @@ fn scatter(comparison: &SideComparison) -> Option<String> {
 /// What checkpoints add to the time on each side.
 fn overhead(comparison: &SideComparison) -> Option<String> {
     let of = |value: fn(&ComparedRow) -> &SideValue| {
-        let added: Vec<f64> = rows(comparison, quantity::WITH_OVER_WITHOUT)
+        let added: Vec<f64> = rows(comparison, names::WALL_WITH_OVER_WITHOUT)
             .map(|row| (value(row).mean - 1.0) * 100.0)
             .collect();
         mean(&added)
     };
-    let over = over(comparison, quantity::WITH_OVER_WITHOUT)?;
+    let over = over(comparison, names::WALL_WITH_OVER_WITHOUT)?;
     Some(format!(
         "Checkpoints add {:.1} % to the wall time in {} and {:.1} % in {} (mean of {}): {}.",
         of(|row| &row.first)?,
@@ -180,7 +181,7 @@ fn images(comparison: &SideComparison) -> Option<String> {
 
 /// Whether images are made of the same zones.
 fn structure(comparison: &SideComparison) -> Option<String> {
-    let unequal: Vec<&ComparedRow> = rows(comparison, quantity::ZONE_STRUCTURE)
+    let unequal: Vec<&ComparedRow> = rows(comparison, names::ZONE_STRUCTURE)
         .filter(|row| row.outcome.differs())
         .collect();
     let first = unequal.first()?;
@@ -210,7 +211,7 @@ fn best(side: &Side) -> Vec<String> {
             continue;
         }
         groups
-            .entry((row.program(), row.factor("checkpointer") != "none"))
+            .entry((row.program(), row.level(FactorId::Checkpointer) != "none"))
             .or_default()
             .push(*point);
     }

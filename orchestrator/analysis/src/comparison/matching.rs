@@ -2,6 +2,7 @@
 
 use super::side::Side;
 use crate::results::quantity;
+use cvc_core::point::FactorId;
 use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 
@@ -93,7 +94,7 @@ pub(crate) fn matching(first: &Side, second: &Side) -> Matching {
             .map(|(factor, level)| quantity::level(factor, &level))
             .collect();
         if parts.is_empty() {
-            side.point(point).factor("app").to_owned()
+            side.point(point).level(FactorId::App).to_owned()
         } else {
             parts.join(", ")
         }

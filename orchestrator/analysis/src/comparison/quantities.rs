@@ -11,64 +11,37 @@ use crate::results::{
     quantity::{self, Tier},
     rows::{PointRow, independent},
 };
-use cvc_core::{app::descriptor::Better, record::names, units::MIB};
+use cvc_core::{
+    app::descriptor::Better,
+    measured::{Comparison, shown},
+    record::names,
+    units::MIB,
+};
 use cvc_model::stats::{compare, compare_stopped};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Numbers that must be the same wherever a program runs with the same number of processes.
-const EQUAL: [&str; 8] = [
-    names::CKPT_FILES,
-    "ckpt_files_rank",
-    "ckpt_files_launcher",
-    "ckpt_files_aux",
-    "ckpt_files_application",
-    names::TRACE_FILES,
-    names::RESTART_VERIFIED,
-    names::AGGREGATORS_EFFECTIVE,
-];
-
-/// Quantities beside the main ones and the figures of merit.
-const MORE: [&str; 9] = [
-    names::COST_USD,
-    quantity::CKPT_COST_USD,
-    names::TRACE_BYTES,
-    "ckpt_bytes_rank",
-    "ckpt_bytes_launcher",
-    "ckpt_bytes_aux",
-    "image_bytes_per_rank",
-    quantity::PROCESSOR_S,
-    "max_rss_bytes",
-];
-
 /// Prefix of the sizes of zones and of their parts.
 const ZONES: [&str; 2] = ["zone_bytes_", "part_bytes_"];
-
-/// How values of both sides are compared.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
-    Ratio,
-    Equality,
-}
 
 /// A quantity that is compared.
 #[derive(Clone, Copy)]
 struct Wanted<'q> {
     name: &'q str,
     unit: &'q str,
-    how: How,
+    must_be_equal: bool,
     better: Option<Better>,
 }
 
-/// How a quantity is compared; `None` if it is not.
-fn how(name: &str, of: &ReportedQuantity, has_owner: bool) -> Option<How> {
-    if EQUAL.contains(&name) {
-        return Some(How::Equality);
-    }
+/// How a quantity is compared.
+fn how(name: &str, of: &ReportedQuantity, has_owner: bool) -> Comparison {
     let is_zone = ZONES.iter().any(|zone| name.starts_with(zone))
         // of several rules, the one that knows shared memory
         && (name.ends_with("_owner") || !has_owner || name.starts_with("part_bytes_"));
-    (of.tier != Tier::Secondary || MORE.contains(&name) || is_zone).then_some(How::Ratio)
+    match shown(name).map_or(Comparison::Never, |(_, of)| of.comparison) {
+        Comparison::Never if of.tier != Tier::Secondary || is_zone => Comparison::Ratio,
+        how => how,
+    }
 }
 
 /// Compares all quantities of all pairs of points: by quantity, then by point.
@@ -82,11 +55,12 @@ pub(super) fn compared(first: &Side, second: &Side, points: &[EqualPoints]) -> V
     let mut wanted: IndexMap<&str, Wanted<'_>> = IndexMap::new();
     for side in [first, second] {
         for (name, of) in &side.data().quantities {
-            if let Some(how) = how(name, of, has_owner) {
+            let how = how(name, of, has_owner);
+            if how != Comparison::Never {
                 wanted.entry(name).or_insert(Wanted {
                     name,
                     unit: &of.unit,
-                    how,
+                    must_be_equal: how == Comparison::Equality,
                     better: of.better,
                 });
             }
@@ -129,7 +103,7 @@ fn one(
     [first, second]: &[Vec<f64>; 2],
     least: Option<usize>,
 ) -> Option<Compared> {
-    let must_be_equal = wanted.how == How::Equality;
+    let must_be_equal = wanted.must_be_equal;
     Some(Compared {
         quantity: wanted.name.to_owned(),
         unit: wanted.unit.to_owned(),
@@ -172,9 +146,9 @@ fn overhead(first: &Side, second: &Side, points: &[EqualPoints]) -> Vec<Compared
             ];
             one(
                 Wanted {
-                    name: quantity::WITH_OVER_WITHOUT,
+                    name: names::WALL_WITH_OVER_WITHOUT,
                     unit: "1",
-                    how: How::Ratio,
+                    must_be_equal: false,
                     better: Some(Better::Lower),
                 },
                 pair,
@@ -230,9 +204,9 @@ fn bandwidth(first: &Side, second: &Side, points: &[EqualPoints]) -> Vec<Compare
             let values = [of(first.point(pair.first))?, of(second.point(pair.second))?];
             one(
                 Wanted {
-                    name: quantity::CKPT_BANDWIDTH,
+                    name: names::CKPT_BANDWIDTH,
                     unit: "MiB/s",
-                    how: How::Ratio,
+                    must_be_equal: false,
                     better: Some(Better::Higher),
                 },
                 pair,
@@ -274,7 +248,7 @@ fn structure(first: &Side, second: &Side, pair: &EqualPoints) -> Option<Compared
         .flatten()
         .collect();
     Some(Compared {
-        quantity: quantity::ZONE_STRUCTURE.to_owned(),
+        quantity: names::ZONE_STRUCTURE.to_owned(),
         unit: "count".to_owned(),
         at: pair.label.clone(),
         better: None,

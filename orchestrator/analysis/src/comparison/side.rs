@@ -1,6 +1,7 @@
 //! One side of a comparison.
 
 use crate::results::{data::Data, rows::PointRow};
+use cvc_core::point::FactorId;
 use cvc_index::{Index, error::AnalysisError};
 use cvc_prediction::predict::{UnmeasuredPoint, unmeasured};
 use indexmap::IndexSet;
@@ -43,7 +44,7 @@ impl Side {
         let sites: IndexSet<&str> = self
             .points
             .iter()
-            .map(|point| self.data.points[*point].factor("site"))
+            .map(|point| self.data.points[*point].level(FactorId::Site))
             .collect();
         sites.into_iter().map(str::to_owned).collect()
     }
@@ -54,7 +55,7 @@ impl Side {
             .points
             .iter()
             .copied()
-            .filter(|point| self.data.points[*point].factor("site") == site)
+            .filter(|point| self.data.points[*point].level(FactorId::Site) == site)
             .collect();
         (!points.is_empty()).then(|| Self {
             name: name.into(),

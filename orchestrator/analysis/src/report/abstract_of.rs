@@ -6,6 +6,7 @@ use cvc_core::{
     record::names,
     units::{counted, duration, size},
 };
+use cvc_index::RunOutcome;
 
 /// The abstract; `None` while no run has succeeded.
 pub(super) fn of(data: &Data) -> Option<String> {
@@ -67,7 +68,7 @@ fn asked(data: &Data, measured: usize) -> Option<String> {
         format!("{measured} of {points} points")
     };
     let succeeded = data.runs.iter().filter(|run| run.counts()).count();
-    let failed = match data.count("failed") + data.count("quarantined") {
+    let failed = match data.count(RunOutcome::Failed) + data.count(RunOutcome::Quarantined) {
         0 => String::new(),
         n => format!("; {} failed", counted(n as u32, "run")),
     };

@@ -10,6 +10,7 @@ use crate::results::{
     data::Data,
     quantity,
 };
+use cvc_core::point::FactorId;
 use cvc_core::{record::names, units::counted};
 use cvc_model::stats::{LEVEL, PooledRatio, adjust_effects};
 
@@ -145,13 +146,21 @@ fn ends(data: &Data) -> Option<(&str, &str)> {
     let measured = || data.points.iter().filter(|p| !p.summaries.is_empty());
     let most = measured().max_by_key(|p| (p.processes, p.nodes))?;
     let fewest = measured().min_by_key(|p| (p.processes, p.nodes))?;
-    ((most.processes, most.nodes) > (fewest.processes, fewest.nodes))
-        .then(|| (most.factor("mapping"), fewest.factor("mapping")))
+    ((most.processes, most.nodes) > (fewest.processes, fewest.nodes)).then(|| {
+        (
+            most.level(FactorId::Mapping),
+            fewest.level(FactorId::Mapping),
+        )
+    })
 }
 
 /// A level of a factor for a sentence: mappings by their processes.
 fn named(data: &Data, factor: &str, level: &str) -> String {
-    let of_mapping = || data.points.iter().find(|p| p.factor("mapping") == level);
+    let of_mapping = || {
+        data.points
+            .iter()
+            .find(|p| p.level(FactorId::Mapping) == level)
+    };
     match (factor, of_mapping()) {
         ("mapping", Some(p)) if p.nodes == 1 => counted_processes(p.processes),
         ("mapping", Some(p)) => format!(

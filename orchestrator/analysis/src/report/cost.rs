@@ -2,6 +2,7 @@
 
 use super::{layout, summary};
 use crate::results::data::Data;
+use cvc_core::point::FactorId;
 use cvc_core::record::names;
 use cvc_index::Index;
 use cvc_index::error::AnalysisError;
@@ -142,7 +143,7 @@ fn sites(data: &Data, spent: &Spending) -> Table {
         let has_runs = data
             .points
             .iter()
-            .any(|p| p.factor("site") == site && p.counted(&data.runs) > 0);
+            .any(|p| p.level(FactorId::Site) == site && p.counted(&data.runs) > 0);
         let of_runs = runs
             .iter()
             .flat_map(|r| &r.rates)
@@ -247,14 +248,14 @@ fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
         .collect();
     let sites: IndexSet<&str> = with
         .iter()
-        .map(|p| data.points[*p].factor("site"))
+        .map(|p| data.points[*p].level(FactorId::Site))
         .collect();
     let mut works: IndexMap<(&str, &str), Vec<usize>> = IndexMap::new();
     for p in &with {
         works
             .entry((
-                data.points[*p].factor("app"),
-                data.points[*p].factor("class"),
+                data.points[*p].level(FactorId::App),
+                data.points[*p].level(FactorId::Class),
             ))
             .or_default()
             .push(*p);
@@ -275,7 +276,7 @@ fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
             let spots = points.iter().filter_map(|p| {
                 let (wall, cost) = of(*p)?;
                 Some(Spot {
-                    series: sites.get_index_of(data.points[*p].factor("site"))?,
+                    series: sites.get_index_of(data.points[*p].level(FactorId::Site))?,
                     name: if named && !varying.is_empty() {
                         data.label(*p, &varying)
                     } else {

@@ -1,6 +1,7 @@
 //! Whether results changed in the course of the campaign, or runs were like the one before: warnings, and a plot of the order of runs against their results.
 
 use crate::results::{data::Data, quantity};
+use cvc_core::point::FactorId;
 use cvc_core::record::names;
 use cvc_index::error::AnalysisError;
 use cvc_model::stats::{Drift, Lag, drift, lag};
@@ -50,7 +51,7 @@ fn of_site(data: &Data, site: &str, quantity: &str) -> Vec<Vec<(f64, f64)>> {
     };
     data.points
         .iter()
-        .filter(|point| point.factor("site") == site)
+        .filter(|point| point.level(FactorId::Site) == site)
         .filter_map(of_point)
         .collect()
 }

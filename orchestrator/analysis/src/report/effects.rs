@@ -21,7 +21,7 @@ const QUANTITIES: [&str; 5] = [
     names::CKPT_LATENCY_S,
     names::CKPT_STORED_BYTES,
     names::RESTART_TO_END_S,
-    quantity::PROCESSOR_S,
+    names::CPU_S,
 ];
 
 /// Builds the table of pooled effects.
@@ -122,9 +122,7 @@ fn effect(
     quantity: &str,
 ) -> Option<PooledRatio> {
     let mut pairs = pairs(data, factor, level, baseline);
-    pairs.retain(|pair| {
-        quantity != quantity::PROCESSOR_S || !repeats(data, pair, names::WALL_S).is_empty()
-    });
+    pairs.retain(|pair| quantity != names::CPU_S || !repeats(data, pair, names::WALL_S).is_empty());
     compared(data, &pairs, quantity)
 }
 

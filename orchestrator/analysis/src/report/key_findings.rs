@@ -3,6 +3,7 @@
 use super::{abstract_of, answers};
 use crate::results::{data::Data, quantity};
 use cvc_core::record::names;
+use cvc_index::RunOutcome;
 use cvc_show::{Block, Cell, Column, Section, Table};
 
 /// The quantities of the table, with the names of their least and greatest values.
@@ -39,8 +40,7 @@ pub(super) fn section(data: &Data) -> Section {
 }
 
 fn outcomes(data: &Data) -> Vec<(String, String)> {
-    let counts = ["succeeded", "failed", "quarantined", "running", "pending"]
-        .map(|state| (format!("runs {state}"), data.count(state)));
+    let counts = RunOutcome::ALL.map(|state| (format!("runs {state}"), data.count(state)));
     let shown = counts
         .into_iter()
         .enumerate()

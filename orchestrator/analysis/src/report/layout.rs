@@ -2,6 +2,7 @@
 //! others as panels or series. Sites are series before anything else is, so that one plot compares them.
 
 use crate::results::{data::Data, quantity, rows::PointRow};
+use cvc_core::point::FactorId;
 use cvc_index::error::AnalysisError;
 use cvc_model::stats::Summary;
 use cvc_show::{
@@ -94,7 +95,8 @@ pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> V
         // Failed points count for the axis too: without them an application could get another axis than the others.
         let like = |p: &&usize| {
             points.iter().any(|o| {
-                data.points[*o].factor("checkpointer") == data.points[**p].factor("checkpointer")
+                data.points[*o].level(FactorId::Checkpointer)
+                    == data.points[**p].level(FactorId::Checkpointer)
             })
         };
         let meant: BTreeSet<usize> = points

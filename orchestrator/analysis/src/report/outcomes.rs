@@ -2,6 +2,7 @@
 
 use super::{noise, summary};
 use crate::results::{data::Data, quantity, rows::RunRow};
+use cvc_index::RunOutcome;
 use cvc_show::{Block, Cell, Column, Section, Table};
 
 /// The table of all runs.
@@ -17,19 +18,19 @@ pub(super) fn section(data: &Data) -> Section {
             "failed",
             "Failed runs",
             "Runs that did not succeed, with cause and detail. What they printed is in the files stderr and stdout of the directory named (of a restart: restart.stderr, restart.stdout), below that of the campaign.",
-            &|r| r.state == "failed",
+            &|r| r.state == RunOutcome::Failed,
         ),
         runs(
             "quarantined",
             "Not tried",
             "Runs that were not tried because other runs of their point had failed too often.",
-            &|r| r.state == "quarantined",
+            &|r| r.state == RunOutcome::Quarantined,
         ),
         runs(
             "retried",
             "Succeeded after retries",
             "Runs that succeeded, but not at the first attempt.",
-            &|r| r.state == "succeeded" && r.attempts > 1,
+            &|r| r.state == RunOutcome::Succeeded && r.attempts > 1,
         ),
         noise::table(data),
         decided(data),
@@ -81,7 +82,7 @@ fn runs(
     let mut table = Table::new(id, title, caption, columns);
     for r in data.runs.iter().filter(|r| which(r)) {
         let mut row = summary::factor_cells(data, r.point);
-        row.extend([Cell::text(repeat(r)), Cell::text(&r.state)]);
+        row.extend([Cell::text(repeat(r)), Cell::text(r.state.as_str())]);
         row.push(Cell::count(r.attempts as usize));
         row.extend(
             [&r.cause, &r.detail, &r.dir].map(|t| Cell::text(t.clone().unwrap_or_default())),
@@ -133,13 +134,9 @@ fn records(data: &Data) -> Table {
         caption,
         columns,
     );
-    for r in data
-        .runs
-        .iter()
-        .filter(|r| ["missing", "damaged", "changed"].contains(&r.records.as_str()))
-    {
+    for r in data.runs.iter().filter(|r| r.records.is_unsound()) {
         let mut row = summary::factor_cells(data, r.point);
-        row.extend([Cell::text(repeat(r)), Cell::text(&r.records)]);
+        row.extend([Cell::text(repeat(r)), Cell::text(r.records.as_str())]);
         row.extend([&r.records_detail, &r.dir].map(|t| Cell::text(t.clone().unwrap_or_default())));
         row.push(Cell::text(&r.id));
         table.rows.push(row);

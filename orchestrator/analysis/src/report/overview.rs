@@ -3,7 +3,9 @@
 use super::{drift, noise};
 use crate::report::consistency;
 use crate::results::data::Data;
+use cvc_core::point::FactorId;
 use cvc_index::IndexedBaseline;
+use cvc_index::{RecordsState, RunOutcome};
 use cvc_show::{Block, Cell, Column, Section, Table};
 use std::collections::BTreeSet;
 
@@ -100,13 +102,13 @@ fn limit(data: &Data) -> String {
 }
 
 fn states(data: &Data) -> Table {
-    let columns = ["succeeded", "failed", "quarantined", "running", "pending"];
+    let columns = RunOutcome::ALL;
     let mut table = Table::new(
         "runs",
         "Runs",
         "Counted runs by how they ended. Quarantined: not tried, because the point had failed too often.",
         std::iter::once(Column::plain("application", "application"))
-            .chain(columns.map(|c| Column::plain(c, c)))
+            .chain(columns.map(|c| Column::plain(c.as_str(), c.as_str())))
             .chain([
                 Column::plain("retried", "retried"),
                 Column::plain("excluded_points", "excluded points"),
@@ -114,7 +116,7 @@ fn states(data: &Data) -> Table {
             .collect(),
     );
     for app in data.factor_values("app") {
-        let of_app = |point: usize| data.points[point].factor("app") == app;
+        let of_app = |point: usize| data.points[point].level(FactorId::App) == app;
         let mut row = vec![Cell::text(app)];
         for state in columns {
             row.push(Cell::count(
@@ -144,32 +146,32 @@ fn states(data: &Data) -> Table {
 fn warnings(data: &Data) -> Vec<Block> {
     let mut warnings = Vec::new();
     let mut warn = |text: String| warnings.push(Block::Warning { text });
-    let failed = data.count("failed");
+    let failed = data.count(RunOutcome::Failed);
     if failed > 0 {
         warn(format!(
             "{} failed: see Outcomes. The numbers below are of the runs that succeeded.",
             runs(failed)
         ));
     }
-    let undone = data.count("pending") + data.count("running");
+    let undone = data.count(RunOutcome::Pending) + data.count(RunOutcome::Running);
     if undone > 0 {
         let have = if undone == 1 { "has" } else { "have" };
         warn(format!(
             "The campaign is not finished: {undone} of its counted runs {have} not ended. Resume it with `cvc run`."
         ));
     }
-    let without = |state: &str| data.runs.iter().filter(|r| r.records == state).count();
-    let lost = without("missing") + without("damaged");
+    let without = |state: RecordsState| data.runs.iter().filter(|r| r.records == state).count();
+    let lost = without(RecordsState::Missing) + without(RecordsState::Damaged);
     if lost > 0 {
         warn(format!(
             "The records of {} are missing or damaged: see Outcomes. They are in no number below.",
             runs(lost)
         ));
     }
-    if without("changed") > 0 {
+    if without(RecordsState::Changed) > 0 {
         warn(format!(
             "The records of {} changed after it had finished (the checksum differs): see Outcomes.",
-            runs(without("changed"))
+            runs(without(RecordsState::Changed))
         ));
     }
     if let Some(n) = data.meta.get("runs_not_in_plan").filter(|n| *n != "0") {

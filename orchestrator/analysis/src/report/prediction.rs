@@ -7,6 +7,7 @@ use super::{
 };
 use crate::results::{data::Data, quantity as words};
 use cvc_core::ids::PointId;
+use cvc_core::point::FactorId;
 use cvc_core::quantity::Quantity;
 use cvc_core::units::counted;
 use cvc_index::PredictionRow;
@@ -545,7 +546,7 @@ fn trained_on(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> Str
     if ["app", "class", "mpi"].into_iter().all(same) {
         let mut mappings: Vec<&str> = points
             .iter()
-            .map(|t| data.points[*t].factor("mapping"))
+            .map(|t| data.points[*t].level(FactorId::Mapping))
             .collect();
         mappings.dedup();
         return mappings.join(", ");
@@ -572,7 +573,7 @@ fn within(data: &Data, at: usize) -> String {
         .into_iter()
         .filter(|f| !["app", "class", "mpi", "mapping"].contains(f))
         .collect();
-    let mapping = data.points[at].factor("mapping").to_owned();
+    let mapping = data.points[at].level(FactorId::Mapping).to_owned();
     others.iter().fold(mapping, |text, f| {
         format!("{text}, {}", words::level(f, data.points[at].factor(f)))
     })
@@ -583,10 +584,10 @@ fn label(data: &Data, at: usize) -> String {
     let p = &data.points[at];
     format!(
         "{}.{} {} {}",
-        p.factor("app"),
-        p.factor("class"),
-        p.factor("mapping"),
-        p.factor("mpi")
+        p.level(FactorId::App),
+        p.level(FactorId::Class),
+        p.level(FactorId::Mapping),
+        p.level(FactorId::Mpi)
     )
 }
 

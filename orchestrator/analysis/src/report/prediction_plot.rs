@@ -3,13 +3,14 @@
 use super::layout::{self, PlannedPlot};
 use crate::results::{data::Data, rows::PointRow};
 use cvc_core::ids::PointId;
-use cvc_core::quantity::Quantity;
+use cvc_core::point::FactorId;
+use cvc_core::quantity::{MeasuredAs, Quantity};
 use cvc_index::error::AnalysisError;
 use cvc_model::{
     Estimate,
     stats::{Interval, Summary},
 };
-use cvc_prediction::holdout::{HoldoutResult, quantity};
+use cvc_prediction::holdout::HoldoutResult;
 use cvc_prediction::predict::zone_rule;
 use cvc_show::{
     Plot,
@@ -62,8 +63,8 @@ pub(super) fn scaled(data: &Data, at: usize, q: Quantity) -> Option<Summary> {
     let rule = zone_rule(&data.points, |point, name| {
         point.summaries.contains_key(name)
     });
-    let (name, factor) = quantity::measured(q, rule)?;
-    let s = data.points[at].summaries.get(name)?;
+    let MeasuredAs { names, factor, .. } = q.measured_as()?;
+    let s = data.points[at].summaries.get(names[rule])?;
     let scaled = |i: Interval| Interval {
         low: i.low * factor,
         high: i.high * factor,
@@ -88,7 +89,7 @@ struct Axis<'a>(Vec<(u32, u32, &'a str)>);
 impl<'a> Axis<'a> {
     fn of(points: impl Iterator<Item = &'a PointRow>) -> Self {
         let mut levels: Vec<(u32, u32, &str)> = points
-            .map(|p| (p.processes, p.nodes, p.factor("mapping")))
+            .map(|p| (p.processes, p.nodes, p.level(FactorId::Mapping)))
             .collect();
         levels.sort_unstable();
         levels.dedup();
@@ -147,7 +148,7 @@ impl<'a> Sheet<'a> {
         let of_app = |ids: &[PointId]| -> Vec<usize> {
             ids.iter()
                 .filter_map(|id| places.get(id).copied())
-                .filter(|p| data.points[*p].factor("app") == app)
+                .filter(|p| data.points[*p].level(FactorId::App) == app)
                 .collect()
         };
         let predicted = outcome
@@ -186,7 +187,7 @@ impl<'a> Sheet<'a> {
             } else {
                 data.label(p, &others)
             };
-            let library = data.points[p].factor("mpi");
+            let library = data.points[p].level(FactorId::Mpi);
             let scale = libraries
                 .iter()
                 .position(|l| *l == library)
@@ -197,7 +198,7 @@ impl<'a> Sheet<'a> {
             let rows = panels
                 .entry((name, scale))
                 .or_insert_with(|| [(); 3].map(|()| vec![None; axis.0.len()]));
-            let Some(at) = axis.position(data.points[p].factor("mapping")) else {
+            let Some(at) = axis.position(data.points[p].level(FactorId::Mapping)) else {
                 continue;
             };
             rows[series][at] = scaled(data, p, self.quantity).map(|s| layout::whisker(&s, 1.0));
@@ -243,7 +244,7 @@ impl<'a> Sheet<'a> {
         let panels = layout::cut(panels, &mut caption);
         let id = format!(
             "predicted-{}-{}",
-            cvc_show::slug(cvc_core::quantity::short(self.quantity)),
+            cvc_show::slug(self.quantity.short()),
             cvc_show::slug(self.app)
         );
         let y = format!("{}, {}", self.quantity.title(), self.quantity.unit());

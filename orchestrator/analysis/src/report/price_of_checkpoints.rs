@@ -84,7 +84,7 @@ fn compression_by(data: &Data, program: &str) -> Table {
     let measured = [
         names::CKPT_STORED_BYTES,
         names::CKPT_LATENCY_S,
-        quantity::PROCESSOR_S,
+        names::CPU_S,
     ];
     let mut columns = vec![
         Column::plain("at", "at"),
@@ -144,7 +144,7 @@ fn compression_by(data: &Data, program: &str) -> Table {
         let ends = !repeats(data, pair, names::WALL_S).is_empty();
         for q in measured {
             let [with, without] = summaries(data, pair, q);
-            row.extend(if q != quantity::PROCESSOR_S || ends {
+            row.extend(if q != names::CPU_S || ends {
                 [without, with]
             } else {
                 [Cell::Empty, Cell::Empty]

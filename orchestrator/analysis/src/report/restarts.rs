@@ -2,6 +2,7 @@
 
 use crate::results::{data::Data, rows::PointRow};
 use cvc_core::record::names;
+use cvc_index::RunOutcome;
 
 /// Restarts of counted runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +19,9 @@ pub(super) fn of_point(data: &Data, point: &PointRow) -> Restarts {
         .map_or(&[], Vec::as_slice);
     let failed = point.runs.iter().map(|r| &data.runs[*r]);
     let failed = failed
-        .filter(|r| !r.warmup && r.state == "failed" && r.cause.as_deref() == Some("restart"))
+        .filter(|r| {
+            !r.warmup && r.state == RunOutcome::Failed && r.cause.as_deref() == Some("restart")
+        })
         .count();
     Restarts {
         tried: values.len() + failed,

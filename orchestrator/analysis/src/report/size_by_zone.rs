@@ -8,6 +8,7 @@ use crate::results::{
     data::{Data, ReportedQuantity},
     quantity,
 };
+use cvc_core::point::FactorId;
 use cvc_index::error::AnalysisError;
 use cvc_show::{
     Block, Cell, Column, Plot, Section, Table,
@@ -90,7 +91,7 @@ fn notes(data: &Data) -> Vec<String> {
     let text = |(note, points): (&str, Vec<usize>)| {
         let mut libraries: Vec<&str> = points
             .iter()
-            .map(|p| data.points[*p].factor("mpi"))
+            .map(|p| data.points[*p].level(FactorId::Mpi))
             .collect();
         libraries.sort_unstable();
         libraries.dedup();

@@ -7,6 +7,7 @@ use crate::results::{
     quantity::{self, Tier},
     rows::PointRow,
 };
+use cvc_index::RunOutcome;
 use cvc_show::{Block, Cell, Column, Section, Table};
 
 pub(super) fn section(data: &Data) -> Section {
@@ -95,7 +96,7 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
     let failed = Column::plain("failed", "failed");
     columns.extend([
         Column::plain("n", "n"),
-        if data.count("failed") > 0 {
+        if data.count(RunOutcome::Failed) > 0 {
             failed
         } else {
             failed.data_only()
@@ -113,7 +114,7 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
         tier == Tier::Main || shown.iter().any(|(q, _)| p.summaries.contains_key(*q))
     };
     for (i, p) in data.points.iter().enumerate().filter(|(_, p)| has(p)) {
-        let count = |state: &str| {
+        let count = |state: RunOutcome| {
             p.runs
                 .iter()
                 .filter(|r| !data.runs[**r].warmup && data.runs[**r].state == state)
@@ -122,7 +123,7 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
         let mut row = point_cells(data, i);
         row.extend([
             Cell::count(p.counted(&data.runs)),
-            Cell::count(count("failed")),
+            Cell::count(count(RunOutcome::Failed)),
         ]);
         row.extend(restarted.then(|| Cell::text(restarts::of_point(data, p).shown())));
         row.extend(

@@ -1,7 +1,8 @@
 //! When the runs of each site ran, what they held, and how long rented machines waited.
 
 use crate::results::data::Data;
-use cvc_index::{Index, IndexedAttempt, IndexedLease, error::AnalysisError};
+use cvc_core::point::FactorId;
+use cvc_index::{AttemptResult, Index, IndexedAttempt, IndexedLease, error::AnalysisError};
 use cvc_show::{
     Block, Cell, Column, Plot, Section, Table,
     plot::{Drawing, INK, PALETTE, TEXT, WIDE, at, keys, render, text, tick, width},
@@ -93,11 +94,11 @@ fn sites(data: &Data, index: &Index) -> Result<IndexMap<String, Site>, AnalysisE
         let (Some(point), Some((start_s, end_s))) = (by_run.get(run.as_str()), times) else {
             continue;
         };
-        let result = match result.as_str() {
-            "succeeded" => 0,
-            "failed" => 1,
-            "running" => continue,
-            _ => 2,
+        let result = match result {
+            AttemptResult::Succeeded => 0,
+            AttemptResult::Failed => 1,
+            AttemptResult::Abandoned => 2,
+            AttemptResult::Running => continue,
         };
         attempts.push((
             *point,
@@ -111,7 +112,9 @@ fn sites(data: &Data, index: &Index) -> Result<IndexMap<String, Site>, AnalysisE
     attempts.sort_by(|a, b| a.1.start_s.total_cmp(&b.1.start_s));
     for (point, bar) in attempts {
         let point = &data.points[point];
-        let site = sites.entry(point.factor("site").to_owned()).or_default();
+        let site = sites
+            .entry(point.level(FactorId::Site).to_owned())
+            .or_default();
         site.attempts += 1;
         site.held_node_s += (bar.end_s - bar.start_s) * f64::from(point.nodes);
         site.add(bar);

@@ -6,6 +6,7 @@ use crate::results::{
     data::Data,
     quantity,
 };
+use cvc_core::point::FactorId;
 use cvc_core::record::names;
 use cvc_core::units::counted;
 use cvc_model::stats::pooled_ratio;
@@ -109,7 +110,7 @@ fn operations(data: &Data) -> Table {
         row.push(Cell::count(p.counted(&data.runs)));
         for (name, _) in COLUMNS {
             if name == names::TRACE_WRITERS {
-                row.push(Cell::text(p.factor("aggregators")));
+                row.push(Cell::text(p.level(FactorId::Aggregators)));
             }
             row.push(Cell::measured(p.summaries.get(name)));
         }

@@ -8,7 +8,9 @@ use super::{
 };
 use cvc_core::app::descriptor::Better;
 use cvc_core::ids::PointId;
+use cvc_core::point::FactorId;
 use cvc_core::point::Point;
+use cvc_index::RunOutcome;
 use cvc_index::error::AnalysisError;
 use cvc_index::{Index, IndexedBaseline, IndexedDecision, PointSummary, RecordSource, RunValue};
 use cvc_prediction::holdout::HoldoutResult;
@@ -247,7 +249,7 @@ impl Data {
             .map(|f| super::quantity::level(f, p.factor(f)))
             .collect();
         if parts.is_empty() {
-            p.factor("app").to_owned()
+            p.level(FactorId::App).to_owned()
         } else {
             parts.join(", ")
         }
@@ -259,7 +261,7 @@ impl Data {
     }
 
     /// Returns the number of counted repeats in a state.
-    pub fn count(&self, state: &str) -> usize {
+    pub fn count(&self, state: RunOutcome) -> usize {
         self.runs
             .iter()
             .filter(|r| !r.warmup && r.state == state)
@@ -395,7 +397,7 @@ fn quantities(
             (name, ReportedQuantity { unit, tier, better })
         })
         .collect();
-    quantities.sort_by_key(|(name, q)| super::quantity::order(name, q.tier));
+    quantities.sort_by_cached_key(|(name, q)| super::quantity::order(name, q.tier));
     Ok(quantities.into_iter().collect())
 }
 

@@ -1,7 +1,8 @@
 //! The points and runs of a campaign as tables use them.
 
 use cvc_core::ids::PointId;
-use cvc_index::{IndexedExclusion, IndexedPoint, IndexedRun, factors};
+use cvc_core::point::FactorId;
+use cvc_index::{IndexedExclusion, IndexedPoint, IndexedRun, RecordsState, RunOutcome, factors};
 use cvc_model::stats::{Summary, block_means};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -32,14 +33,14 @@ pub(crate) struct RunRow {
     pub point: usize,
     pub warmup: bool,
     pub repeat: u32,
-    pub state: String,
+    pub state: RunOutcome,
     pub attempts: u32,
     pub cause: Option<String>,
     pub detail: Option<String>,
     pub dir: Option<String>,
     /// When its last attempt began, seconds after 1970.
     pub started_s: Option<f64>,
-    pub records: String,
+    pub records: RecordsState,
     pub records_detail: Option<String>,
     /// The day or fleet that it was planned for.
     pub block: Option<u32>,
@@ -94,14 +95,19 @@ impl PointRow {
 
     /// Returns its application and class, as in `npb-bt.C`.
     pub fn program(&self) -> String {
-        [self.factor("app"), self.factor("class")]
+        [self.level(FactorId::App), self.level(FactorId::Class)]
             .into_iter()
             .filter(|part| !matches!(*part, "" | "-"))
             .collect::<Vec<_>>()
             .join(".")
     }
 
-    /// Returns the level of a factor; empty if the point does not have it.
+    /// Returns the level of a built-in factor; empty if the point does not have it.
+    pub fn level(&self, factor: FactorId) -> &str {
+        self.factor(factor.name())
+    }
+
+    /// Returns the level of a factor by its name; empty if the point does not have it.
     pub fn factor(&self, name: &str) -> &str {
         self.factors.get(name).map_or("", String::as_str)
     }
@@ -162,11 +168,11 @@ impl RunRow {
 
     /// Returns whether this is a counted repeat that succeeded.
     pub fn counts(&self) -> bool {
-        !self.warmup && self.state == "succeeded"
+        !self.warmup && self.state == RunOutcome::Succeeded
     }
 
     /// Returns whether this run enters statistics: it counts, and its records can be read.
     pub fn enters(&self) -> bool {
-        self.counts() && ["ok", "changed"].contains(&self.records.as_str())
+        self.counts() && self.records.is_readable()
     }
 }

@@ -108,8 +108,7 @@ fn the_quantities_of_each_run_are_those_of_all_records_together() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());
     let index = rebuild_index(utf8(dir.path())).expect("an index");
-    let all =
-        include_str!("../../../index/src/quantities.sql").replace("INSERT INTO quantities", "");
+    let all = cvc_index::quantity_statement().replace("INSERT INTO quantities", "");
     let rows = |sql: &str| {
         let mut statement = index.connection().prepare(sql).expect("SQL");
         let row = |r: &rusqlite::Row<'_>| {

@@ -1,8 +1,8 @@
 //! The command line of `cvc delta`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use cvc_core::units::ByteSize;
-use cvc_delta::{Addressing, BlockSize, Codec, Threshold, Transform};
+use cvc_delta_rules::{Addressing, BlockSize, Codec, MethodName, Threshold, Transform};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -37,77 +37,6 @@ pub enum DeltaCommand {
     Compare(DeltaCompareArgs),
 }
 
-/// Against which earlier state states are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MethodName {
-    /// Each in full
-    Full,
-    /// Each against the one before
-    Incremental,
-    /// Each against the first
-    Differential,
-    /// Each against a base, which moves when too much has changed since
-    Adca,
-    /// As adca, with a limit for the files that a restore needs
-    Bounded,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CodecName {
-    Zstd,
-    Gzip,
-    Lz4,
-    None,
-}
-
-impl From<CodecName> for Codec {
-    fn from(name: CodecName) -> Self {
-        match name {
-            CodecName::Zstd => Self::Zstd,
-            CodecName::Gzip => Self::Gzip,
-            CodecName::Lz4 => Self::Lz4,
-            CodecName::None => Self::None,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TransformName {
-    /// Nothing
-    None,
-    /// The first bytes of all words of eight bytes, then the second ones, and so on
-    Shuffle,
-    /// Exclusive or with the block that was there before
-    Xor,
-}
-
-impl From<TransformName> for Transform {
-    fn from(name: TransformName) -> Self {
-        match name {
-            TransformName::None => Self::None,
-            TransformName::Shuffle => Self::Shuffle,
-            TransformName::Xor => Self::Xor,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AddressingName {
-    /// By their address in the process; of files that are no images, by their index
-    Address,
-    /// By their index in the file, as in the published method
-    Index,
-}
-
-impl From<AddressingName> for Addressing {
-    fn from(name: AddressingName) -> Self {
-        match name {
-            AddressingName::Address => Self::Address,
-            AddressingName::Index => Self::Index,
-        }
-    }
-}
-
 #[derive(Args)]
 pub struct DeltaMakeArgs {
     /// Directory of the series, made if it is not there
@@ -130,16 +59,16 @@ pub struct DeltaMakeArgs {
     pub block: Option<BlockSize>,
     /// How blocks are compressed [default: zstd]
     #[arg(long, value_enum, value_name = "CODEC")]
-    pub codec: Option<CodecName>,
+    pub codec: Option<Codec>,
     /// What is done to blocks before [default: none]
     #[arg(long, value_enum, value_name = "TRANSFORM")]
-    pub transform: Option<TransformName>,
+    pub transform: Option<Transform>,
     /// Blocks that are compressed together, or `stream` for all of them [default: 256]
     #[arg(long, value_name = "Q|stream", value_parser = packet)]
     pub packet: Option<u32>,
     /// By what blocks are known again in another state [default: address]
     #[arg(long, value_enum, value_name = "WHAT")]
-    pub by: Option<AddressingName>,
+    pub by: Option<Addressing>,
     /// Print a line of JSON for each state
     #[arg(long)]
     pub json: bool,
@@ -224,7 +153,7 @@ pub struct DeltaCompareArgs {
     pub files: u32,
     /// Compare only blocks that are known by this [default: both, one after the other; for CSV: address]
     #[arg(long, value_enum, value_name = "WHAT")]
-    pub by: Option<AddressingName>,
+    pub by: Option<Addressing>,
     /// Also store the states with each codec in a temporary directory (TMPDIR says where), by address and with this method, and restore the last
     /// one: sizes and times
     #[arg(long, value_enum, value_name = "METHOD", num_args = 0..=1, default_missing_value = "adca", require_equals = true)]

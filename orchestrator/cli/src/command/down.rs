@@ -41,13 +41,10 @@ pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
         return Err(Failure::Other {
             status: ExitStatus::Host,
             message: format!(
-                "the hosts of the open site `{site}` are unknown: its inventory {path} {}, which `cvc down` does not ask",
-                inventory.reason
+                "the hosts of the open site `{site}` are unknown: its inventory {path} {}",
+                inventory.why_unknown()
             ),
-            hint: Some(format!(
-                "write them to a file, and name it in the campaign file: {}",
-                inventory.to_file()
-            )),
+            hint: Some(inventory.hint()),
         });
     }
     session_log::begin(&dir);

@@ -13,7 +13,7 @@ use crate::{
     machine::runtime,
     output::{self, note},
 };
-use cvc_core::inventory::InventoryProgram;
+use cvc_core::inventory::Inventory;
 use cvc_core::plan::Plan;
 use cvc_core::point::{Excluded, ExcludedBy, Point, Reason, Repeat};
 use cvc_core::units::{counted, size};
@@ -73,12 +73,12 @@ pub fn tell_without_effect(session: &Session) {
     }
 }
 
-/// Says why nobody knows how many nodes a site has.
-fn unknown_nodes(site: &str, inventory: &InventoryProgram) -> String {
+/// Says why the number of nodes of a site is unknown.
+fn unknown_nodes(site: &str, inventory: &Inventory) -> String {
     let path = inventory.path.display();
     format!(
-        "nodes of the site {site}: unknown, so that no point is excluded for want of nodes; its inventory {path} {}, and only `cvc run`, `cvc doctor` and `cvc install` ask it",
-        inventory.reason
+        "nodes of the site {site}: unknown, so that no point is excluded for want of nodes; its inventory {path} {}",
+        inventory.why_unknown()
     )
 }
 
@@ -98,13 +98,7 @@ fn show(out: &mut Blocks, view: &View<'_>, every_run: bool, sort: Option<SortBy>
         unknown_hosts(spec).filter(|(site, _)| plan.points.iter().any(|p| p.point.site == *site))
     {
         out.say(unknown_nodes(site, inventory));
-        out.item(
-            1,
-            format!(
-                "hint: for all commands to know them, write them to a file: {}",
-                inventory.to_file()
-            ),
-        );
+        out.item(1, format!("hint: {}", inventory.hint()));
     }
     let points = points(view, sort, &varying);
     if !points.rows.is_empty() {

@@ -1,13 +1,19 @@
 //! `cvc reproduce`
 
 use super::{measure, report::formats};
-use crate::{args::ReproduceArgs, exit_status::ExitStatus, failure::Failure, output, text::shown};
+use crate::{
+    args::{MeasureArgs, ReproduceArgs},
+    exit_status::ExitStatus,
+    failure::Failure,
+    output,
+    text::shown,
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::campaign::Format;
 use cvc_core::units::counted;
 use cvc_paper::paper::{self, Counts, Measurements, Paper, Reproduction};
 use cvc_paper::rerun;
-use cvc_show::{Blocks, Table};
+use cvc_show::{Blocks, Section, Table};
 use indexmap::IndexSet;
 use std::path::PathBuf;
 
@@ -36,42 +42,12 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
         message: format!("cannot create {to}: {e}"),
         hint: Some("--to names a directory for the report".into()),
     })?;
-    let (measurements, sections, provenance, told) =
-        match measure::measured(&folder, &paper, &args.measure)? {
-            measure::Outcome::Nothing => Default::default(),
-            measure::Outcome::Interrupted => return Ok(ExitStatus::Interrupted),
-            measure::Outcome::Joined {
-                definition,
-                mut joined,
-                from,
-            } => {
-                let is_wanted = |table: &str| only.is_empty() || only.contains(&table);
-                joined.tables.retain(|t| is_wanted(&t.table));
-                joined.differences.retain(|d| is_wanted(&d.table));
-                let measurements = joined.measurements();
-                let (sections, told) = if from.is_empty() {
-                    (Vec::new(), Vec::new())
-                } else {
-                    (
-                        rerun::sections(&paper, &joined, definition.note.as_deref())?,
-                        joined.series.iter().map(rerun::told).collect(),
-                    )
-                };
-                let provenance = Provenance {
-                    programs: rerun::programs(&paper, &definition, &only),
-                    by: from
-                        .iter()
-                        .filter(|c| joined.is_measured_by(&c.name))
-                        .map(|c| c.dir.clone())
-                        .collect(),
-                    from,
-                };
-                (measurements, sections, provenance, told)
-            }
-        };
-    let judged = paper::judge(&paper, &only, &measurements);
+    let Some(rerun) = reruns(&folder, &paper, &only, &args.measure)? else {
+        return Ok(ExitStatus::Interrupted);
+    };
+    let judged = paper::judge(&paper, &only, &rerun.measurements);
     let mut report = paper::report(&judged)?;
-    report.sections.extend(sections);
+    report.sections.extend(rerun.sections);
     let wanted = if args.format.is_empty() {
         Format::ALL.to_vec()
     } else {
@@ -94,29 +70,13 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     let mut out = Blocks::default();
     summary(&mut out, &judged);
     found(&mut out, &judged);
-    for text in &told {
+    for text in &rerun.series {
         out.say(text);
     }
     let is_asked = args.measure.measure || !args.measure.from.is_empty();
-    let status = provenance.show(&mut out, &judged, &measurements, is_asked);
-    let tables = |extension: &str| {
-        files
-            .iter()
-            .filter(|f| f.extension() == Some(extension) && f.parent() != Some(&to))
-            .count()
-    };
-    for file in files.iter().filter(|f| f.parent() == Some(&to)) {
-        let tables = if file.extension() == Some("tex") {
-            format!(
-                ", which reads {} in {}",
-                counted(tables("tex"), "table"),
-                shown(&to.join("tables"))
-            )
-        } else {
-            String::new()
-        };
-        out.line(format!("{}{tables}", shown(file)));
-    }
+    let provenance = rerun.provenance;
+    let status = provenance.show(&mut out, &judged, &rerun.measurements, is_asked);
+    show_files(&mut out, &files, &to);
     if wanted.contains(&Format::Csv) {
         let all = if judged.tables.is_empty() {
             ""
@@ -127,6 +87,73 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     }
     output::tell_blocks(&out);
     Ok(status)
+}
+
+/// What runs say of a paper's tables.
+#[derive(Default)]
+struct Rerun {
+    measurements: Measurements,
+    sections: Vec<Section>,
+    provenance: Provenance,
+    /// A line for each series that was measured.
+    series: Vec<String>,
+}
+
+/// Joins what was measured with the wanted tables; `None` if the measuring was interrupted.
+fn reruns(
+    folder: &Utf8Path,
+    paper: &Paper,
+    only: &[&str],
+    args: &MeasureArgs,
+) -> Result<Option<Rerun>, Failure> {
+    let (definition, mut joined, from) = match measure::measured(folder, paper, args)? {
+        measure::Outcome::Nothing => return Ok(Some(Rerun::default())),
+        measure::Outcome::Interrupted => return Ok(None),
+        measure::Outcome::Joined {
+            definition,
+            joined,
+            from,
+        } => (definition, joined, from),
+    };
+    let is_wanted = |table: &str| only.is_empty() || only.contains(&table);
+    joined.tables.retain(|t| is_wanted(&t.table));
+    joined.differences.retain(|d| is_wanted(&d.table));
+    let (sections, series) = if from.is_empty() {
+        (Vec::new(), Vec::new())
+    } else {
+        (
+            rerun::sections(paper, &joined, definition.note.as_deref())?,
+            joined.series.iter().map(rerun::told).collect(),
+        )
+    };
+    let by = from.iter().filter(|c| joined.is_measured_by(&c.name));
+    Ok(Some(Rerun {
+        measurements: joined.measurements(),
+        sections,
+        series,
+        provenance: Provenance {
+            programs: rerun::programs(paper, &definition, only),
+            by: by.map(|c| c.dir.clone()).collect(),
+            from,
+        },
+    }))
+}
+
+/// Names the written files, and how many tables a LaTeX file reads.
+fn show_files(out: &mut Blocks, files: &[Utf8PathBuf], to: &Utf8PathBuf) {
+    let is_table = |f: &&Utf8PathBuf| f.extension() == Some("tex") && f.parent() != Some(to);
+    for file in files.iter().filter(|f| f.parent() == Some(to)) {
+        let tables = if file.extension() == Some("tex") {
+            format!(
+                ", which reads {} in {}",
+                counted(files.iter().filter(is_table).count(), "table"),
+                shown(&to.join("tables"))
+            )
+        } else {
+            String::new()
+        };
+        out.line(format!("{}{tables}", shown(file)));
+    }
 }
 
 /// Which campaigns the measured cells come from.

@@ -20,9 +20,11 @@ use cvc_core::point::PlannedPoint;
 use cvc_core::stop::StopRequest;
 use cvc_core::units::counted;
 use cvc_engine::run::own_lines;
+use cvc_prediction::holdout::Gate;
 use cvc_session::{Audience, Ended, HoldOptions, Session, explanation::end_of};
 use cvc_sites::error::OverBudget;
 use indexmap::{IndexMap, IndexSet};
+use jiff::civil::Date;
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -71,27 +73,11 @@ pub fn run_collecting(
     // nothing is at stake any more: a report can be written again
     signals::let_signals_end_it();
     tracing::info!(?summary, "session ended");
-    let mut gate = None;
-    if summary.succeeded + summary.failed > 0 {
-        let to = args
-            .report
-            .clone()
-            .unwrap_or_else(|| Utf8PathBuf::from("reports").join(&name));
-        let report::Written {
-            files,
-            gate: of,
-            found,
-        } = report::write(&session.dir, &to, &session.spec.report.formats)?;
-        gate = of;
-        if args.json {
-            tell_json(serde_json::json!({ "event": "report", "files": files }));
-        } else {
-            show_found(&found);
-            for file in files.iter().take(1) {
-                tell(format_args!("report: {}", shown(file)));
-            }
-        }
-    }
+    let gate = if summary.succeeded + summary.failed > 0 {
+        write_report(&session, args)?
+    } else {
+        None
+    };
     if !args.json && (summary.failed_alike || summary.failed > 0 && summary.succeeded == 0) {
         heard.show();
     }
@@ -104,44 +90,18 @@ pub fn run_collecting(
                 ""
             };
             note(format_args!(
-                "hint: once the cause is mended, `{command}{retry}` goes on; `{command} --keep-going` goes on as it is"
+                "hint: fix the cause, then run `{command}{retry}` to continue; `{command} --keep-going` continues regardless"
             ));
         }
         return Ok(ExitStatus::RunsFailed);
     }
     if summary.interrupted || (summary.left > 0 && !summary.over_budget) {
-        if args.json {
-            if let Some((block, day)) = waits {
-                tell_json(
-                    serde_json::json!({ "event": "waits", "of": block.of.many(), "number": block.number, "not_before": day }),
-                );
-            }
-        } else {
-            let command = command_of(args);
-            let are = if summary.left == 1 { "is" } else { "are" };
-            let when = waits
-                .map(|(block, day)| format!(" from {day} (UTC) on with day {}", block.number))
-                .unwrap_or_default();
-            note(format_args!(
-                "{} {are} left; `{command}` continues{when}",
-                counted(summary.left, "run")
-            ));
-        }
+        show_left(args, summary.left, waits);
         if summary.interrupted {
             return Ok(ExitStatus::Interrupted);
         }
     }
-    let kept = match &gate {
-        None => true,
-        Some(gate) if args.json => {
-            let missed = gate.misses();
-            tell_json(
-                serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage }),
-            );
-            missed.is_empty()
-        }
-        Some(gate) => report::show_gate(gate),
-    };
+    let gate_kept = gate.as_ref().is_none_or(|gate| show_gate(gate, args.json));
     if summary.over_budget {
         if !args.json {
             note(format_args!(
@@ -156,11 +116,63 @@ pub fn run_collecting(
     if summary.failed > 0 || (summary.skipped > 0 && summary.succeeded == 0) {
         return Ok(ExitStatus::RunsFailed);
     }
-    Ok(if kept {
+    Ok(if gate_kept {
         ExitStatus::Done
     } else {
         ExitStatus::BoundMissed
     })
+}
+
+/// Writes the report, and shows where it is. Returns the judgement of predictions, if the campaign has one.
+fn write_report(session: &Session, args: &RunArgs) -> Result<Option<Gate>, Failure> {
+    let to = args
+        .report
+        .clone()
+        .unwrap_or_else(|| Utf8PathBuf::from("reports").join(&session.plan.campaign));
+    let report::Written { files, gate, found } =
+        report::write(&session.dir, &to, &session.spec.report.formats)?;
+    if args.json {
+        tell_json(serde_json::json!({ "event": "report", "files": files }));
+    } else {
+        show_found(&found);
+        for file in files.iter().take(1) {
+            tell(format_args!("report: {}", shown(file)));
+        }
+    }
+    Ok(gate)
+}
+
+/// Says how many runs are left, and from which day on they may start.
+fn show_left(args: &RunArgs, left: u64, waits: Option<(Block, Date)>) {
+    if args.json {
+        if let Some((block, day)) = waits {
+            tell_json(
+                serde_json::json!({ "event": "waits", "of": block.of.many(), "number": block.number, "not_before": day }),
+            );
+        }
+        return;
+    }
+    let command = command_of(args);
+    let are = if left == 1 { "is" } else { "are" };
+    let when = waits
+        .map(|(block, day)| format!(" from {day} (UTC) on with day {}", block.number))
+        .unwrap_or_default();
+    note(format_args!(
+        "{} {are} left; `{command}` continues{when}",
+        counted(left, "run")
+    ));
+}
+
+/// Shows how predictions did; returns whether they kept the bounds.
+fn show_gate(gate: &Gate, json: bool) -> bool {
+    if !json {
+        return report::show_gate(gate);
+    }
+    let missed = gate.misses();
+    tell_json(
+        serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage }),
+    );
+    missed.is_empty()
 }
 
 /// The command that goes on with the campaign.

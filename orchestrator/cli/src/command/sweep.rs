@@ -11,7 +11,7 @@ use crate::{
 use cvc_cloud::cost::{self, DiskSize, PriceBook};
 use cvc_cloud::provider::{Account, ErrorKind, ProviderError, Resource, ResourceKind};
 use cvc_cloud::{Found, Known, Removed, Sweep, SweepFindings};
-use cvc_core::units::dollars;
+use cvc_core::units::{counted, dollars};
 use cvc_journal::lease::owner;
 use cvc_show::{Blocks, Table};
 use jiff::Timestamp;
@@ -73,60 +73,13 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     })?;
     let Removed { left, refused } = &removed;
     if args.json {
-        let mut all = Vec::new();
-        for one in &findings.found {
-            let why = left
-                .iter()
-                .find(|(r, _)| *r == one.resource)
-                .map(|(_, why)| why);
-            let spent = Spent::of(&book, &one.resource, now);
-            all.push(serde_json::json!({
-                "resource": one.resource, "left_alone": one.left_alone, "left": why, "usd": spent.usd, "usd_at_most": spent.at_most
-            }));
-        }
-        tell_json(serde_json::to_string_pretty(&all).map_err(std::io::Error::from)?);
+        print_json(&findings, left, &book, now)?;
     } else if !args.dry_run {
-        let gone = findings
-            .found
-            .iter()
-            .filter(|f| f.left_alone.is_none())
-            .count()
-            .saturating_sub(left.len());
-        output::tell(format_args!("{gone} removed, {} left", left.len()));
-        for (resource, why) in left {
-            output::tell(format_args!(
-                "left: {} {} in {}: {why}",
-                resource.kind, resource.id, resource.region
-            ));
-        }
+        show_removed(&findings, left);
     }
     let refused: Vec<&ProviderError> = findings.refused.iter().chain(refused).collect();
-    for error in &refused {
-        note(format_args!(
-            "error: {error}; cvc does not know what is left there"
-        ));
-    }
-    let hints: BTreeSet<String> = refused.iter().filter_map(|e| hint(e)).collect();
-    for hint in hints {
-        note(format_args!("hint: {hint}"));
-    }
-    if !findings.others.is_empty() {
-        let (count, names): (usize, Vec<&str>) = (
-            findings.others.values().sum(),
-            findings.others.keys().map(String::as_str).collect(),
-        );
-        let resources = if count == 1 { "resource" } else { "resources" };
-        let line = format!(
-            "{count} {resources} of other owners ({}); see --owner and --any-owner",
-            names.join(", ")
-        );
-        // programs read JSON and nothing else
-        if args.json {
-            note(line)
-        } else {
-            output::tell(line)
-        }
-    }
+    show_refused(&refused);
+    show_other_owners(&findings, args.json);
     if args.dry_run {
         // it has only shown something
         output::check()?;
@@ -136,6 +89,69 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     } else {
         ExitStatus::Leftover
     })
+}
+
+fn print_json(
+    findings: &SweepFindings,
+    left: &[(Resource, String)],
+    book: &PriceBook,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let mut all = Vec::new();
+    for found in &findings.found {
+        let why = left.iter().find(|(r, _)| *r == found.resource);
+        let why = why.map(|(_, why)| why);
+        let spent = Spent::of(book, &found.resource, now);
+        all.push(serde_json::json!({
+            "resource": found.resource, "left_alone": found.left_alone, "left": why, "usd": spent.usd, "usd_at_most": spent.at_most
+        }));
+    }
+    tell_json(serde_json::to_string_pretty(&all).map_err(std::io::Error::from)?);
+    Ok(())
+}
+
+fn show_removed(findings: &SweepFindings, left: &[(Resource, String)]) {
+    let mut out = Blocks::default();
+    let removable = findings.found.iter().filter(|f| f.left_alone.is_none());
+    let removed = removable.count().saturating_sub(left.len());
+    out.line(format!("{removed} removed, {} left", left.len()));
+    for (resource, why) in left {
+        out.line(format!(
+            "left: {} {} in {}: {why}",
+            resource.kind, resource.id, resource.region
+        ));
+    }
+    output::tell_blocks(&out);
+}
+
+fn show_refused(refused: &[&ProviderError]) {
+    for error in refused {
+        note(format_args!(
+            "error: {error}; cvc does not know what is left there"
+        ));
+    }
+    let hints: BTreeSet<String> = refused.iter().filter_map(|e| hint(e)).collect();
+    for hint in hints {
+        note(format_args!("hint: {hint}"));
+    }
+}
+
+fn show_other_owners(findings: &SweepFindings, json: bool) {
+    if findings.others.is_empty() {
+        return;
+    }
+    let names: Vec<&str> = findings.others.keys().map(String::as_str).collect();
+    let line = format!(
+        "{} of other owners ({}); see --owner and --any-owner",
+        counted(findings.others.values().sum::<usize>(), "resource"),
+        names.join(", ")
+    );
+    // programs read JSON and nothing else
+    if json {
+        note(line);
+    } else {
+        output::tell(line);
+    }
 }
 
 /// The hint for a refused call. The hints of `cvc run` do not apply here.

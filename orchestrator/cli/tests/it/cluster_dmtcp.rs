@@ -451,3 +451,54 @@ fn images_of_nas_bt_over_nodes() {
     eprintln!("{}", lines.join("\n"));
     on.assert_nothing_left(&NODES);
 }
+
+/// Each node stores, restores and compares its own images; the last state is what all of them restore.
+#[test]
+fn a_program_is_restarted_from_deltas_that_each_node_made_on_storage_of_its_own() {
+    require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart);
+    let on = stencil(
+        lab(),
+        "deltas",
+        "class = \"long\"\nmapping = \"2Nx2P\"\nmpi = \"mpich\"\nstorage = [\"local\", \"shared\"]",
+        "repeats = 1",
+        "restart_check = true\nmoment = { every_s = 1, count = 3 }\n\
+         deltas = { methods = [\"incremental\", \"full\"], codecs = [\"lz4\"], keep = true }",
+    );
+    on.run().expect(0);
+    on.campaign.assert_whole(2);
+    for run in on.campaign.run_names() {
+        let records = on.campaign.records(&run);
+        let values = |name: &str, labels: &[(&str, &str)]| -> Vec<f64> {
+            let found = with(&records, name, labels);
+            found.iter().filter_map(|r| r["value"].as_f64()).collect()
+        };
+        assert_eq!(values("restart_verified", &[]), [1.0]);
+        for method in ["incremental", "full"] {
+            for name in ["series_file_bytes", "series_store_s", "series_restore_s"] {
+                let found = values(name, &[("method", method)]);
+                assert_eq!(found.len(), 3, "{name} {method} {records:?}");
+                assert!(found.iter().all(|v| *v > 0.0), "{name}: {found:?}");
+            }
+        }
+        let restarted = values("series_restarted_bytes", &[("ckpt", "3")]);
+        // the parts of both nodes are kept, and together they are what was restarted from
+        let point = read_json(&on.campaign.run_dir(&run).join("run.json"))["point"].clone();
+        let kept = on.campaign.run_dir(&run).join("deltas");
+        let parts: Vec<PathBuf> = if point["storage"] == "local" {
+            vec![kept.join("n1"), kept.join("n2")]
+        } else {
+            vec![kept]
+        };
+        let mut content = 0.0;
+        for part in parts {
+            let series = cvc_delta::Series::open(&part).expect("the series");
+            assert_eq!(series.states().len(), 3);
+            content += series.states()[2].content_bytes as f64;
+            for state in 1..=3 {
+                series.verify(state, None, &|_| {}).expect("whole");
+            }
+        }
+        assert_eq!(restarted, [content]);
+    }
+    on.assert_nothing_left(&NODES);
+}

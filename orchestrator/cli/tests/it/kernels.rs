@@ -382,11 +382,20 @@ fn labels(records: &[Value], name: &str, label: &str) -> Vec<u64> {
 
 /// A campaign with one run of the front with its own checkpoints, as a series.
 fn series(name: &str, descriptor: &str) -> (cvc_testkit::Campaign, Vec<Value>) {
+    series_with(name, descriptor, "")
+}
+
+/// The same, with more in `[checkpoint]`.
+fn series_with(
+    name: &str,
+    descriptor: &str,
+    checkpoint: &str,
+) -> (cvc_testkit::Campaign, Vec<Value>) {
     let c = campaign(
         name,
         &format!(
             "{SITE}mpi.mpich = {{ family = \"mpich\" }}\n[matrix]\napp = \"front\"\nclass = \"S\"\nmapping = \"1Nx2P\"\n\
-             checkpointer = \"application\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n[checkpoint]\nown_series = true\n"
+             checkpointer = \"application\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\n[checkpoint]\nown_series = true\n{checkpoint}"
         ),
     );
     c.put("apps/front.toml", descriptor);
@@ -444,6 +453,56 @@ fn own_checkpoints_are_a_series_by_places_in_their_file() {
         report.contains("\n## What checkpoints have in common\n"),
         "{report}"
     );
+}
+
+#[test]
+fn a_program_is_restarted_from_what_was_restored_from_the_deltas_of_its_own_checkpoints() {
+    require!(Tool::Mpich);
+    // slow enough for each checkpoint to be copied before the next one
+    let restart = "\"--pause\", \"30\"]\nrestart_args = [\"--size\", \"64\", \"--steps\", \"210\", \"--ckpt-every\", \"30\", \
+                   \"--ckpt-dir\", \"{{storage}}\", \"--restart\", \"{{storage}}\"";
+    let (c, records) = series_with(
+        "own-deltas",
+        &front(
+            &format!(", {restart}"),
+            &format!("{TIME}restartable = true\n"),
+        ),
+        "restart_check = true\ndeltas = { methods = [\"incremental\", \"full\"], codecs = [\"lz4\"], keep = true }\n",
+    );
+    let of = |name: &str, labels: &[(&str, &str)]| values(&records, name, labels);
+    assert_eq!(of("restart_verified", &[]), [1.0]);
+    let taken = of("series_checkpoints", &[("planned", "7")])[0];
+    assert!((2.0..=7.0).contains(&taken), "{taken}");
+    let numbers = labels(&records, "series_bytes", "ckpt");
+    for method in ["incremental", "full"] {
+        let labels = [("method", method), ("codec", "lz4"), ("block", "4096")];
+        for name in ["series_file_bytes", "series_store_s", "series_restore_s"] {
+            let values = of(name, &labels);
+            assert_eq!(values.len() as f64, taken, "{name} {labels:?} {records:?}");
+            assert!(values.iter().all(|v| *v > 0.0), "{name}: {values:?}");
+        }
+    }
+    // what is stored has the numbers of the checkpoints that were compared
+    let stored = records.iter().filter(|r| r["name"] == "series_file_bytes");
+    let stored: Vec<u64> = stored
+        .filter(|r| r["labels"]["method"] == "incremental")
+        .filter_map(|r| r["labels"]["ckpt"].as_str()?.parse().ok())
+        .collect();
+    assert_eq!(stored, numbers);
+    let files = |method: &str| of("series_file_bytes", &[("method", method)]);
+    let (deltas, full) = (files("incremental"), files("full"));
+    assert!(deltas[1] < full[1], "{deltas:?} {full:?}");
+    // the file of the last checkpoint, restored and compared with it
+    let bytes = f64::from(4096 + 64 * 64 * (5 * 64 + 1) * 8);
+    assert_eq!(of("series_restarted_bytes", &[("ckpt", "7")]), [bytes]);
+    let run = c.run_names().pop_first().expect("a run");
+    let series = cvc_delta::Series::open(&c.run_dir(&run).join("deltas")).expect("the series");
+    assert_eq!(series.states().len() as f64, taken);
+    for state in series.states() {
+        assert_eq!(state.content_bytes as f64, bytes);
+        series.verify(state.state, None, &|_| {}).expect("whole");
+    }
+    c.assert_nothing_left();
 }
 
 #[test]

@@ -136,78 +136,25 @@ pub fn expected(
             Some(rate.cost_of(estimate.seconds, planned.point.mapping.nodes()))
         })
         .collect();
-    let by_id: HashMap<&PointId, usize> = plan
-        .points
-        .iter()
-        .enumerate()
-        .map(|(i, p)| (&p.id, i))
-        .collect();
-    let mut used: IndexMap<&str, Use> = spec
-        .sites
-        .keys()
-        .map(|name| (name.as_str(), Use::default()))
-        .collect();
     let shares = |site: &str| {
-        spec.sites
-            .get(site)
-            .and_then(|s| s.cluster.as_ref())
-            .is_some_and(|c| c.side_by_side)
+        let cluster = spec.sites.get(site).and_then(|s| s.cluster.as_ref());
+        cluster.is_some_and(|c| c.side_by_side)
     };
     let waits = |site: &str, other: &str| {
         site != other && !spec.are_apart(site, other) && !(shares(site) && shares(other))
     };
-    for run in plan.runs.iter().filter(|r| runs_here(&r.point)) {
-        let Some(&number) = by_id.get(&run.point) else {
-            continue;
-        };
-        let (point, estimate) = (&plan.points[number].point, &estimates.points[number]);
-        let site = point.site.as_str();
-        let others_end_s = used
-            .iter()
-            .filter(|(other, _)| waits(site, other))
-            .map(|(_, other)| other.last_s)
-            .fold(0.0, f64::max);
-        let used = used.entry(site).or_default();
-        used.runs += 1;
-        used.is_untimed |= estimate.known_cores.is_none();
-        used.run_s += estimate.seconds;
-        used.nodes = used.nodes.max(point.mapping.nodes());
-        if shares(site) {
-            // of unknown nodes as many as the largest mapping needs
-            let all = spec
-                .sites
-                .get(site)
-                .map_or(Some(1), Site::known_nodes)
-                .unwrap_or(used.nodes);
-            used.place(
-                others_end_s,
-                estimate.seconds,
-                point.mapping.nodes() as usize,
-                all as usize,
-            );
-        } else {
-            used.last_s = used.last_s.max(others_end_s) + estimate.seconds;
-        }
-        used.runs_usd += points[number].unwrap_or(0.0);
-        used.bytes += estimate.kept_bytes;
-    }
-    let busy: Vec<&str> = used
-        .iter()
-        .filter(|(_, used)| used.runs > 0)
-        .map(|(site, _)| *site)
-        .collect();
-    let in_turn = busy
-        .iter()
-        .any(|site| busy.iter().any(|other| waits(site, other)));
+    let mut used = uses(spec, plan, estimates, &points, &runs_here, shares, waits);
+    used.retain(|_, used| used.runs > 0);
+    let in_turn = used
+        .keys()
+        .any(|site| used.keys().any(|other| waits(site, other)));
     let last_s = used.values().map(|used| used.last_s).fold(0.0, f64::max);
-    let ends_s = used
+    let ends = used
         .iter()
-        .filter(|(_, used)| used.runs > 0)
-        .map(|(site, used)| ((*site).to_owned(), used.last_s))
-        .collect();
+        .map(|(site, used)| ((*site).to_owned(), used.last_s));
+    let ends_s = ends.collect();
     let sites: Vec<SiteCost> = used
         .into_iter()
-        .filter(|(_, used)| used.runs > 0)
         .filter_map(|(name, used)| {
             Some(site_cost(
                 name,
@@ -229,6 +176,64 @@ pub fn expected(
         last_s,
         ends_s,
     }
+}
+
+/// What the runs of a plan need of each site.
+fn uses<'a>(
+    spec: &'a Spec,
+    plan: &Plan,
+    estimates: &Estimates,
+    points_usd: &[Option<f64>],
+    runs_here: impl Fn(&PointId) -> bool,
+    shares: impl Fn(&str) -> bool,
+    waits: impl Fn(&str, &str) -> bool,
+) -> IndexMap<&'a str, Use> {
+    let by_id: HashMap<&PointId, usize> = plan
+        .points
+        .iter()
+        .enumerate()
+        .map(|(i, p)| (&p.id, i))
+        .collect();
+    let sites = spec.sites.keys();
+    let mut all: IndexMap<&str, Use> = sites.map(|name| (name.as_str(), Use::default())).collect();
+    for run in plan.runs.iter().filter(|r| runs_here(&r.point)) {
+        let Some(&number) = by_id.get(&run.point) else {
+            continue;
+        };
+        let (point, estimate) = (&plan.points[number].point, &estimates.points[number]);
+        let site = point.site.as_str();
+        let others_end_s = all
+            .iter()
+            .filter(|(other, _)| waits(site, other))
+            .map(|(_, other)| other.last_s)
+            .fold(0.0, f64::max);
+        let Some(used) = all.get_mut(site) else {
+            continue;
+        };
+        used.runs += 1;
+        used.is_untimed |= estimate.known_cores.is_none();
+        used.run_s += estimate.seconds;
+        used.nodes = used.nodes.max(point.mapping.nodes());
+        if shares(site) {
+            // of unknown nodes as many as the largest mapping needs
+            let all = spec
+                .sites
+                .get(site)
+                .map_or(Some(1), Site::known_nodes)
+                .unwrap_or(used.nodes);
+            used.place(
+                others_end_s,
+                estimate.seconds,
+                point.mapping.nodes() as usize,
+                all as usize,
+            );
+        } else {
+            used.last_s = used.last_s.max(others_end_s) + estimate.seconds;
+        }
+        used.runs_usd += points_usd[number].unwrap_or(0.0);
+        used.bytes += estimate.kept_bytes;
+    }
+    all
 }
 
 /// The use of a site by its runs.

@@ -213,57 +213,12 @@ fn show(groups: &IndexMap<String, Vec<&str>>) -> String {
 
 /// Paths and versions on all nodes.
 pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
-    let mut checks = Vec::new();
     let Some(first) = nodes.first() else {
-        return checks;
+        return Vec::new();
     };
+    let mut checks = Vec::new();
     for name in first.facts.paths.keys() {
-        let fact = |n: &Node| n.facts.paths.get(name).cloned().unwrap_or_default();
-        let groups = by_value(nodes, |n| {
-            let fact = fact(n);
-            if fact.state == "ok" {
-                fact.path
-            } else {
-                format!("{} is {}", fact.path, fact.state)
-            }
-        });
-        let broken = nodes.iter().any(|n| fact(n).state != "ok");
-        let (state, hint) = match (broken, groups.len()) {
-            (true, _) => (
-                State::Bad,
-                "make it on all nodes, writable for the user, or give another path",
-            ),
-            (false, 1) => (State::Good, ""),
-            (false, _) => (State::Bad, "give a path that is the same on all nodes"),
-        };
-        checks.push(Check::new(
-            format!("path: {name}"),
-            state,
-            show(&groups),
-            hint,
-        ));
-        if !broken && (name == "base" || name.starts_with("storage ")) {
-            let free = nodes
-                .iter()
-                .filter_map(|n| fact(n).free_bytes.map(|f| (n.name(), f)));
-            if let Some((host, least)) = free.min_by_key(|(_, f)| *f) {
-                let found = format!("at least {} ({host})", size(least as f64));
-                let (state, hint) = if least < MIN_FREE {
-                    (
-                        State::Doubtful,
-                        "free some space there, or give another path",
-                    )
-                } else {
-                    (State::Good, "")
-                };
-                checks.push(Check::new(
-                    format!("free space: {name}"),
-                    state,
-                    found,
-                    hint,
-                ));
-            }
-        }
+        checks.extend(compare_path(nodes, name));
     }
     for what in first.facts.same.keys() {
         let groups = by_value(nodes, |n| {
@@ -281,56 +236,103 @@ pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
         checks.push(Check::new(what.clone(), state, show(&groups), hint));
     }
     for (library, entry) in &site.mpi {
-        let groups = by_value(nodes, |n| match n.facts.mpi.get(library) {
-            Some((path, message)) => format!(
+        let launcher = mpi::launcher(entry.family);
+        let found = |n: &Node| {
+            let (path, message) = n.facts.mpi.get(library)?;
+            Some(format!(
                 "{} at {path}",
-                mpi::launcher(entry.family).version_or_unknown(message)
-            ),
-            None => "missing".into(),
-        });
-        let some = nodes.iter().any(|n| n.facts.mpi.contains_key(library));
-        let (state, hint) = match (some, groups.len()) {
-            (true, 1) => (State::Good, String::new()),
-            (true, _) => (
-                State::Bad,
-                "install the same version at the same place on all nodes (cvc install)".to_owned(),
-            ),
-            (false, _) => (
+                launcher.version_or_unknown(message)
+            ))
+        };
+        let skipped =
+            format!("its points are skipped; install it (cvc install), or remove `{library}`");
+        checks.push(compare_software(
+            nodes,
+            format!("MPI library {library}"),
+            found,
+            &skipped,
+        ));
+    }
+    let found = |n: &Node| {
+        let (path, version) = n.facts.dmtcp.as_ref()?;
+        Some(format!("{version} at {path}"))
+    };
+    let skipped = match site.dmtcp.prefix {
+        Some(_) => {
+            "points with checkpointer = \"dmtcp\" are skipped: nothing is at the prefix that the site gives; correct it, or install DMTCP there (cvc install)"
+        }
+        None => "points with checkpointer = \"dmtcp\" are skipped; install it (cvc install)",
+    };
+    checks.push(compare_software(nodes, "DMTCP".into(), found, skipped));
+    checks
+}
+
+/// Compares one path, and the space there.
+fn compare_path(nodes: &[Node], name: &str) -> Vec<Check> {
+    let fact = |n: &Node| n.facts.paths.get(name).cloned().unwrap_or_default();
+    let groups = by_value(nodes, |n| {
+        let fact = fact(n);
+        if fact.state == "ok" {
+            fact.path
+        } else {
+            format!("{} is {}", fact.path, fact.state)
+        }
+    });
+    let broken = nodes.iter().any(|n| fact(n).state != "ok");
+    let (state, hint) = match (broken, groups.len()) {
+        (true, _) => (
+            State::Bad,
+            "make it on all nodes, writable for the user, or give another path",
+        ),
+        (false, 1) => (State::Good, ""),
+        (false, _) => (State::Bad, "give a path that is the same on all nodes"),
+    };
+    let mut checks = vec![Check::new(
+        format!("path: {name}"),
+        state,
+        show(&groups),
+        hint,
+    )];
+    let needs_space = !broken && (name == "base" || name.starts_with("storage "));
+    let free = nodes.iter().filter(|_| needs_space);
+    let free = free.filter_map(|n| fact(n).free_bytes.map(|f| (n.name(), f)));
+    if let Some((host, least)) = free.min_by_key(|(_, f)| *f) {
+        let found = format!("at least {} ({host})", size(least as f64));
+        let (state, hint) = if least < MIN_FREE {
+            (
                 State::Doubtful,
-                format!("its points are skipped; install it (cvc install), or remove `{library}`"),
-            ),
+                "free some space there, or give another path",
+            )
+        } else {
+            (State::Good, "")
         };
         checks.push(Check::new(
-            format!("MPI library {library}"),
+            format!("free space: {name}"),
             state,
-            show(&groups),
+            found,
             hint,
         ));
     }
-    let groups = by_value(nodes, |n| {
-        n.facts.dmtcp.as_ref().map_or_else(
-            || "missing".into(),
-            |(path, version)| format!("{version} at {path}"),
-        )
-    });
-    let some = nodes.iter().any(|n| n.facts.dmtcp.is_some());
-    let (state, hint) = match (some, groups.len()) {
+    checks
+}
+
+/// Compares what is installed for all nodes; `skipped` is the hint if none has it.
+fn compare_software(
+    nodes: &[Node],
+    what: String,
+    found: impl Fn(&Node) -> Option<String>,
+    skipped: &str,
+) -> Check {
+    let groups = by_value(nodes, |n| found(n).unwrap_or_else(|| "missing".into()));
+    let (state, hint) = match (nodes.iter().any(|n| found(n).is_some()), groups.len()) {
         (true, 1) => (State::Good, ""),
         (true, _) => (
             State::Bad,
             "install the same version at the same place on all nodes (cvc install)",
         ),
-        (false, _) if site.dmtcp.prefix.is_some() => (
-            State::Doubtful,
-            "points with checkpointer = \"dmtcp\" are skipped: nothing is at the prefix that the site gives; correct it, or install DMTCP there (cvc install)",
-        ),
-        (false, _) => (
-            State::Doubtful,
-            "points with checkpointer = \"dmtcp\" are skipped; install it (cvc install)",
-        ),
+        (false, _) => (State::Doubtful, skipped),
     };
-    checks.push(Check::new("DMTCP", state, show(&groups), hint));
-    checks
+    Check::new(what, state, show(&groups), hint)
 }
 
 /// The areas to check between nodes: name, whether shared, path as written.

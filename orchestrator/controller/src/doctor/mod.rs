@@ -13,7 +13,7 @@ mod ring;
 
 pub use check::{Check, State};
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_cloud::provider::Clouds;
 use cvc_core::campaign::{Cluster, Site, SiteKind};
 use cvc_engine::host::Host;
@@ -34,27 +34,26 @@ pub struct Here {
     pub clouds: Option<Arc<dyn Clouds>>,
 }
 
-/// Checks a site of several machines; `tell` is called with what is being checked.
-pub async fn examine(
+/// Machines that answer.
+struct Machines {
+    /// With their names among the nodes.
+    nodes: Vec<(SshHost, String)>,
+    /// The head, if it is not one of the nodes.
+    head: Option<SshHost>,
+}
+
+/// Reaches all machines of a site at the same time.
+async fn reach_all(
     name: &str,
-    site: &Site,
-    here: &Here,
-    tell: &mut dyn FnMut(String),
-) -> Vec<Check> {
-    if let Some(ec2) = &site.ec2 {
-        return cloud::examine(ec2, &here.node_program, here.clouds.as_ref(), tell).await;
-    }
-    let Some(cluster) = &site.cluster else {
-        return Vec::new();
-    };
-    let base = here.base.as_path();
-    let ssh = cluster.ssh.below(base);
-    let mut checks = vec![program::examine(&here.node_program, [])];
-    tell("connecting".into());
+    cluster: &Cluster,
+    base: &Utf8Path,
+    checks: &mut Vec<Check>,
+) -> Machines {
     let heads = cluster
         .head
         .iter()
         .filter(|h| cluster.hosts.iter().all(|n| n.name != h.name));
+    let ssh = cluster.ssh.below(base);
     let (mut nodes, mut head) = (Vec::new(), None);
     let is_node = cluster
         .hosts
@@ -89,6 +88,26 @@ pub async fn examine(
             )),
         }
     }
+    Machines { nodes, head }
+}
+
+/// Checks a site of several machines; `tell` is called with what is being checked.
+pub async fn examine(
+    name: &str,
+    site: &Site,
+    here: &Here,
+    tell: &mut dyn FnMut(String),
+) -> Vec<Check> {
+    if let Some(ec2) = &site.ec2 {
+        return cloud::examine(ec2, &here.node_program, here.clouds.as_ref(), tell).await;
+    }
+    let Some(cluster) = &site.cluster else {
+        return Vec::new();
+    };
+    let base = here.base.as_path();
+    let mut checks = vec![program::examine(&here.node_program, [])];
+    tell("connecting".into());
+    let Machines { nodes, head } = reach_all(name, cluster, base, &mut checks).await;
     if site.kind == SiteKind::Slurm {
         match &head {
             Some(login) => {

@@ -81,24 +81,20 @@ fn with_module(ring: &Ring<'_>, argv: Vec<String>) -> Vec<String> {
     }
 }
 
-async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostError> {
-    let (first, second) = (&ring.first.host, &ring.second.host);
-    let env: BTreeMap<String, String> = ring
-        .entry
-        .env
-        .iter()
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect();
-    for host in [first, second] {
-        script(
-            host,
-            "rm -rf \"$1\" && mkdir -p \"$1/tmp\"",
-            &[dir.to_string()],
-            SHORT,
-        )
-        .await?;
-    }
-    let install = install(ring);
+/// The program of the job, or why it cannot be tried.
+enum Compiled {
+    Program(Utf8PathBuf),
+    Impossible(Check),
+}
+
+/// Compiles the program on the first node.
+async fn compile(
+    ring: &Ring<'_>,
+    install: &MpiInstall,
+    dir: &Utf8Path,
+    env: &BTreeMap<String, String>,
+) -> Result<Compiled, HostError> {
+    let first = &ring.first.host;
     let suffix = install
         .mpiexec
         .extension()
@@ -121,32 +117,56 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
     ]
     .map(str::to_owned)
     .to_vec();
-    match first.run(&with_module(ring, argv), &env, COMPILE).await {
-        Ok(Output { code: Some(0), .. }) => {}
+    match first.run(&with_module(ring, argv), env, COMPILE).await {
+        Ok(Output { code: Some(0), .. }) => Ok(Compiled::Program(program)),
         Ok(out) => {
             let found = format!(
                 "a program does not compile on {} with {mpicc}: {}",
                 first.name(),
                 last(&out.stderr)
             );
-            return Ok(Check::new(
+            Ok(Compiled::Impossible(Check::new(
                 what(ring),
                 State::Doubtful,
                 found,
                 "see the compiler's message",
-            ));
+            )))
         }
         Err(HostError::NoProgram { .. }) => {
             let found = format!("cannot be tried: {} has no {mpicc}", first.name());
-            return Ok(Check::new(
+            Ok(Compiled::Impossible(Check::new(
                 what(ring),
                 State::Skipped,
                 found,
                 "install the library's development package there (cvc install)",
-            ));
+            )))
         }
-        Err(error) => return Err(error),
+        Err(error) => Err(error),
     }
+}
+
+async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostError> {
+    let (first, second) = (&ring.first.host, &ring.second.host);
+    let env: BTreeMap<String, String> = ring
+        .entry
+        .env
+        .iter()
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
+    for host in [first, second] {
+        script(
+            host,
+            "rm -rf \"$1\" && mkdir -p \"$1/tmp\"",
+            &[dir.to_string()],
+            SHORT,
+        )
+        .await?;
+    }
+    let install = install(ring);
+    let program = match compile(ring, &install, dir, &env).await? {
+        Compiled::Program(program) => program,
+        Compiled::Impossible(check) => return Ok(check),
+    };
     let binary = first.get(&program).await?;
     second.put(&binary, &program).await?;
     script(second, "chmod 755 \"$1\"", &[program.to_string()], SHORT).await?;

@@ -1,6 +1,10 @@
 //! Ends everything that a campaign has on other machines, without running anything.
 
-use super::{CampaignRunner, Options, StopSignal, campaign_lock::take_campaign_lock};
+use super::{
+    CampaignRunner, Options, StopSignal,
+    campaign_lock::take_campaign_lock,
+    resources::{Extent, Phase},
+};
 use crate::observe::Observer;
 use cvc_core::campaign::Spec;
 use cvc_core::plan::Plan;
@@ -42,11 +46,12 @@ pub async fn close_campaign(
         stop_signal,
         observer,
     )?;
-    runner.ends_kept = true;
+    runner.resources.phase = Phase::Clearing;
     runner.recover()?;
-    runner.forget(forget)?;
-    let open: Vec<String> = runner.sites_with_something();
+    runner.resources.forget(forget)?;
+    let open: Vec<String> = runner.resources.sites_with_something();
     runner.open_sites().await?;
-    runner.close_everything().await?;
-    runner.leftover.take().map_or(Ok(open), Err)
+    runner.close_everything(Extent::Everything).await?;
+    let leftover = runner.resources.problems.leftover.take();
+    leftover.map_or(Ok(open), Err)
 }

@@ -6,34 +6,44 @@ use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-/// The end of a fleet.
+/// How a fleet ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FleetEnd {
+    GivenBack,
+    /// It is kept for the next campaign.
+    Kept,
+}
+
+/// A fleet that has been given back, or could not be.
 pub(super) struct ClosedCloud {
     pub(super) site: String,
-    /// Whether it is kept for the next campaign.
-    pub(super) result: Result<bool, CampaignError>,
+    pub(super) result: Result<FleetEnd, CampaignError>,
 }
+
+/// The ends of fleets, in their order.
+pub(super) type ClosedClouds = mpsc::UnboundedReceiver<ClosedCloud>;
 
 /// Fleets that are being given back.
 pub(super) struct ClosingClouds {
     tasks: JoinSet<()>,
     sites: BTreeSet<String>,
-    ended: mpsc::UnboundedReceiver<ClosedCloud>,
-    ended_sender: mpsc::UnboundedSender<ClosedCloud>,
-}
-
-impl Default for ClosingClouds {
-    fn default() -> Self {
-        let (ended_sender, ended) = mpsc::unbounded_channel();
-        Self {
-            tasks: JoinSet::new(),
-            sites: BTreeSet::new(),
-            ended,
-            ended_sender,
-        }
-    }
+    ended: mpsc::UnboundedSender<ClosedCloud>,
 }
 
 impl ClosingClouds {
+    pub(super) fn new() -> (Self, ClosedClouds) {
+        let (ended, closed) = mpsc::unbounded_channel();
+        let (tasks, sites) = (JoinSet::new(), BTreeSet::new());
+        (
+            Self {
+                tasks,
+                sites,
+                ended,
+            },
+            closed,
+        )
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.sites.is_empty()
     }
@@ -43,14 +53,14 @@ impl ClosingClouds {
         self.sites.contains(site)
     }
 
-    /// Begins to give the fleet of a site back. The work says whether it is kept.
+    /// Begins to give the fleet of a site back; [`note_ended`](Self::note_ended) follows.
     pub(super) fn spawn(
         &mut self,
         site: &str,
-        close: impl Future<Output = Result<bool, CampaignError>> + Send + 'static,
+        close: impl Future<Output = Result<FleetEnd, CampaignError>> + Send + 'static,
     ) {
         self.sites.insert(site.to_owned());
-        let (site, sender) = (site.to_owned(), self.ended_sender.clone());
+        let (site, sender) = (site.to_owned(), self.ended.clone());
         let close = AbortOnDropHandle::new(tokio::spawn(close.in_current_span()));
         self.tasks.spawn(async move {
             let result = close
@@ -61,28 +71,9 @@ impl ClosingClouds {
         });
     }
 
-    /// Waits for the next one; for ever if there is none.
-    pub(super) async fn next(&mut self) -> Option<ClosedCloud> {
-        let closed = self.ended.recv().await?;
-        self.sites.remove(&closed.site);
-        Some(closed)
-    }
-
-    /// The ends of fleets, for waiting without the rest; [`Self::put_back`] follows.
-    pub(super) fn take_ended(&mut self) -> mpsc::UnboundedReceiver<ClosedCloud> {
-        std::mem::replace(&mut self.ended, mpsc::unbounded_channel().1)
-    }
-
-    /// Takes the ends of fleets back, of which this one was read.
-    pub(super) fn put_back(
-        &mut self,
-        ended: mpsc::UnboundedReceiver<ClosedCloud>,
-        read: Option<&ClosedCloud>,
-    ) {
-        self.ended = ended;
-        if let Some(closed) = read {
-            self.sites.remove(&closed.site);
-        }
+    /// Notes that the end of a fleet was read.
+    pub(super) fn note_ended(&mut self, site: &str) {
+        self.sites.remove(site);
     }
 
     /// Stops giving back, because nothing can be written down any more.

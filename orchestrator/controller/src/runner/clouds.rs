@@ -1,7 +1,7 @@
 //! Sites with instances of a cloud: they are launched and set up, and are then reached by ssh. Reclaimed instances are replaced; those that
 //! are no longer needed are given back at once, because they cost.
 
-use super::{super::observe::Progress, CampaignRunner};
+use super::resources::{Phase, Resources};
 use camino::Utf8PathBuf;
 use cvc_cloud::cost::{self, PriceBook};
 use cvc_cloud::provider::FleetRequest;
@@ -13,7 +13,7 @@ use cvc_core::point::PlannedPoint;
 use cvc_core::stop::StopSignal;
 use cvc_core::store::{CampaignDir, write_whole};
 use cvc_engine::attempt::SiteContext;
-use cvc_journal::{Event, Lease, Lineage};
+use cvc_journal::{Lease, Lineage};
 use cvc_sites::error::{CampaignError, OverBudget};
 use cvc_sites::install::{self, InstallError, Request};
 use cvc_sites::progress::{SiteEvent, SiteReporter};
@@ -58,7 +58,7 @@ pub(super) struct CloudOpening {
     reach: Arc<dyn Reach>,
 }
 
-impl CampaignRunner<'_> {
+impl Resources<'_> {
     /// The fleet of a site, created on first use.
     pub(super) async fn fleet(
         &mut self,
@@ -68,7 +68,7 @@ impl CampaignRunner<'_> {
         if let Some(fleet) = self.sites.fleets.get(name) {
             return Ok(Arc::clone(fleet));
         }
-        let Some(clouds) = self.options.clouds.clone() else {
+        let Some(clouds) = self.record.options.clouds.clone() else {
             let problem = "this cvc was built without EC2: build it with `cargo build --release --locked --package cvc` and call target/release/cvc";
             return Err(CampaignError::Site {
                 site: name.to_owned(),
@@ -76,19 +76,24 @@ impl CampaignRunner<'_> {
             });
         };
         // so that a sweep from anywhere leaves it alone while it runs
-        if let Some(what) = cvc_cloud::register(self.dir.root()) {
-            self.observer.on(&Progress::Site { what });
+        if let Some(what) = cvc_cloud::register(self.record.dir.root()) {
+            self.record.say(what);
         }
-        let login = self.spec.sites.get(name).and_then(|s| s.login.as_deref());
+        let login = self
+            .record
+            .spec
+            .sites
+            .get(name)
+            .and_then(|s| s.login.as_deref());
         let wanted = Wanted {
-            campaign: &self.spec.name,
+            campaign: &self.record.spec.name,
             site: name,
             request: request.clone(),
             login,
-            lineage: self.journal.lineage()?,
-            dir: self.dir.root(),
-            leases: self.journal.state().leases_of(name),
-            takes: !self.ends_kept,
+            lineage: self.record.journal.lineage()?,
+            dir: self.record.dir.root(),
+            leases: self.record.state().leases_of(name),
+            takes: self.phase == Phase::Running,
             prices: PriceBook::open(&cost::cache_file()),
             reporter: self.sites.reporter(),
         };
@@ -101,7 +106,7 @@ impl CampaignRunner<'_> {
 
     /// Sites that may have something on their machines or in a cloud.
     pub(super) fn sites_with_something(&self) -> Vec<String> {
-        let state = self.journal.state();
+        let state = self.record.state();
         let leased = state.leases.iter().filter(|l| !l.released).map(|l| &l.site);
         let all: std::collections::BTreeSet<_> = state.open_sites.iter().chain(leased).collect();
         all.into_iter().map(ToString::to_string).collect()
@@ -117,23 +122,24 @@ impl CampaignRunner<'_> {
         self.share_budget();
         Ok(CloudOpening {
             fleet,
-            spec: self.spec.clone(),
-            plan: self.plan.clone(),
+            spec: self.record.spec.clone(),
+            plan: self.record.plan.clone(),
             site: name.to_owned(),
             handed_over: self.handed_over(name),
             points: self
+                .record
                 .plan
                 .points
                 .iter()
                 .filter(|p| p.point.site == *name)
                 .cloned()
                 .collect(),
-            dir: self.dir.clone(),
-            lineage: self.journal.lineage()?.clone(),
-            program: self.options.node_program.clone(),
+            dir: self.record.dir.clone(),
+            lineage: self.record.journal.lineage()?.clone(),
+            program: self.record.options.node_program.clone(),
             site_events: self.sites.sender(),
-            update_lock: self.options.update_lock,
-            reach: Arc::clone(&self.options.reach),
+            update_lock: self.record.options.update_lock,
+            reach: Arc::clone(&self.record.options.reach),
         })
     }
 
@@ -142,11 +148,9 @@ impl CampaignRunner<'_> {
         let mut first = Ok(());
         self.closing.abort().await;
         for (site, fleet) in std::mem::take(&mut self.sites.fleets) {
-            self.observer.on(&Progress::Site {
-                what: format!(
-                    "{site}: the journal cannot be written; its instances are ended nevertheless"
-                ),
-            });
+            self.record.say(format!(
+                "{site}: the journal cannot be written; its instances are ended nevertheless"
+            ));
             if let Some(what) = fleet.end_unwritten().await {
                 first = first.and(Err(CampaignError::Leftover { site, what }));
             }
@@ -174,9 +178,7 @@ impl CampaignRunner<'_> {
                 .await?
                 .unwrap_or_else(|error| {
                     // do not give up because a cloud does not answer now
-                    self.observer.on(&Progress::Site {
-                        what: error.to_string(),
-                    });
+                    self.record.say(&error);
                     fleet.gone()
                 });
             let silent = if also_silent {
@@ -204,10 +206,12 @@ impl CampaignRunner<'_> {
         remote: Arc<Remote>,
         failed: BTreeMap<String, LossReason>,
     ) -> Result<bool, CampaignError> {
-        self.observer.on(&Progress::Site {
-            what: format!("{site}: replacing {} of its instances", failed.len()),
-        });
+        self.record.say(format!(
+            "{site}: replacing {} of its instances",
+            failed.len()
+        ));
         let Some(request) = self
+            .record
             .spec
             .sites
             .get(site)
@@ -217,7 +221,7 @@ impl CampaignRunner<'_> {
             return Ok(false);
         };
         let opening = self.cloud_opening(site, &request).await?;
-        let stop_signal = self.stop_signal.clone();
+        let stop_signal = self.stops.user.clone();
         self.sites.remove(site);
         let opened = self.while_listening(async move {
             remote.abandon();
@@ -231,10 +235,7 @@ impl CampaignRunner<'_> {
             }
             Ok(None) => {
                 self.sites.fleets.remove(site);
-                self.journal.write(Event::SiteClosed {
-                    site: site.into(),
-                    forgotten: false,
-                })?;
+                self.record.site_closed(&site)?;
                 Ok(false)
             }
             Err(error) => {
@@ -242,14 +243,10 @@ impl CampaignRunner<'_> {
                     self.budget.note_exceeded();
                 }
                 let reason = error.to_string();
-                self.observer.on(&Progress::Site {
-                    what: reason.clone(),
-                });
+                self.record.say(reason.clone());
                 self.begin_closing(site);
-                let waiting = self
-                    .scheduler
-                    .open_runs(self.journal.state(), |s| s == site);
-                self.give_up(
+                let waiting = self.record.open_runs(|s| s == site);
+                self.record.give_up(
                     &waiting,
                     format!("{reason}; the next `cvc run` tries again"),
                 )?;

@@ -1,16 +1,18 @@
 //! Gives fleets back, or keeps them.
 
-use super::{super::observe::Progress, CampaignRunner, Step, closing_clouds::ClosedCloud};
-use cvc_journal::Event;
+use super::{
+    CampaignRunner,
+    closing_clouds::{ClosedCloud, FleetEnd},
+    resources::{Failures, Resources},
+};
 use cvc_sites::error::CampaignError;
-use std::collections::BTreeSet;
 use tracing::Instrument;
 
-impl CampaignRunner<'_> {
+impl Resources<'_> {
     /// Gives back the fleets of sites on which nothing runs or remains to be run.
     pub(super) fn close_idle_clouds(&mut self) {
         let is_idle = |site: &&String| {
-            self.sites.is_open(site) && !self.scheduler.is_busy(self.journal.state(), site)
+            self.sites.is_open(site) && !self.record.scheduler.is_busy(self.record.state(), site)
         };
         let idle: Vec<String> = self.sites.fleets.keys().filter(is_idle).cloned().collect();
         for site in idle {
@@ -31,6 +33,7 @@ impl CampaignRunner<'_> {
         };
         let remote = self.sites.remote(site);
         let keep_s = self
+            .record
             .spec
             .sites
             .get(site)
@@ -48,7 +51,7 @@ impl CampaignRunner<'_> {
                     fleet.keep(keep_s).await
                 };
                 match kept.await {
-                    Ok(()) => return Ok(true),
+                    Ok(()) => return Ok(FleetEnd::Kept),
                     Err(error) => reporter.note(format!(
                         "{name}: its instances cannot be kept and are given back: {error}"
                     )),
@@ -59,70 +62,65 @@ impl CampaignRunner<'_> {
             fleet
                 .down("the campaign no longer needs it")
                 .await
-                .map(|()| false)
+                .map(|()| FleetEnd::GivenBack)
         };
         self.closing
             .spawn(site, close.instrument(tracing::info_span!("site", site)));
     }
 
-    /// Writes down that a fleet was given back. Returns its error if that failed; the end of the campaign tries again.
+    /// Writes down that a fleet was given back. The end of the campaign tries again what failed.
     pub(super) fn settle_closed(
         &mut self,
         ClosedCloud { site, result }: ClosedCloud,
-    ) -> Result<Result<(), CampaignError>, CampaignError> {
-        Ok(match result {
-            Ok(is_kept) => {
+        failures: &mut Failures,
+    ) -> Result<(), CampaignError> {
+        self.closing.note_ended(&site);
+        match result {
+            Ok(end) => {
                 self.sites.fleets.remove(&site);
-                if !is_kept {
-                    self.journal.write(Event::SiteClosed {
-                        site: site.into(),
-                        forgotten: false,
-                    })?;
+                match end {
+                    FleetEnd::Kept => Ok(()),
+                    FleetEnd::GivenBack => self.record.site_closed(&site),
                 }
+            }
+            Err(error) => {
+                failures.add(error, &mut self.record);
                 Ok(())
             }
-            Err(error) => Err(error),
-        })
+        }
     }
+}
 
+impl CampaignRunner<'_> {
     /// The next fleet that is given back, when there is nothing else to wait for.
-    pub(super) async fn next_closed(&mut self) -> Result<Option<Step>, CampaignError> {
-        Ok(self.wait_for_closed().await?.map(Step::Closed))
-    }
-
-    async fn wait_for_closed(&mut self) -> Result<Option<ClosedCloud>, CampaignError> {
-        if self.closing.is_empty() {
+    pub(super) async fn next_closed(&mut self) -> Result<Option<ClosedCloud>, CampaignError> {
+        if self.resources.closing.is_empty() {
             return Ok(None);
         }
-        // others may begin to be given back meanwhile
-        let mut ended = self.closing.take_ended();
-        let closed = self.while_listening(ended.recv()).await;
-        self.closing
-            .put_back(ended, closed.as_ref().ok().and_then(Option::as_ref));
-        closed
+        self.resources
+            .while_listening(self.closed_clouds.recv())
+            .await
     }
 
-    /// Gives all fleets back, side by side, and waits until that is done. Returns the first failure.
-    pub(super) async fn close_clouds(&mut self) -> Result<Option<CampaignError>, CampaignError> {
-        let mut first = None;
+    /// Gives all fleets back at the same time, and waits until that is done.
+    pub(super) async fn close_clouds(
+        &mut self,
+        failures: &mut Failures,
+    ) -> Result<(), CampaignError> {
         // what could not be given back in the walk is tried again, once it has ended
-        let mut waiting: BTreeSet<String> = self.sites.fleets.keys().cloned().collect();
-        waiting.retain(|site| !self.closing.has(site));
-        loop {
-            for site in std::mem::take(&mut waiting) {
-                self.begin_closing(&site);
-            }
-            let Some(closed) = self.wait_for_closed().await? else {
-                break;
-            };
-            match self.settle_closed(closed)? {
-                Ok(()) => {}
-                Err(error) if first.is_none() => first = Some(error),
-                Err(error) => self.observer.on(&Progress::Site {
-                    what: error.to_string(),
-                }),
-            }
+        for site in self
+            .resources
+            .sites
+            .fleets
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            self.resources.begin_closing(&site);
         }
-        Ok(first)
+        while let Some(closed) = self.next_closed().await? {
+            self.resources.settle_closed(closed, failures)?;
+        }
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! What earlier sessions left where the campaign file no longer looks: a site was renamed or removed, or its head, base or kind is another. The
 //! journal tells where it was opened, and there it is closed.
 
-use super::{super::observe::Progress, CampaignRunner};
+use super::resources::Resources;
 use cvc_cloud::provider::FleetRequest;
 use cvc_core::campaign::SiteKind;
 use cvc_engine::attempt::SiteContext;
@@ -23,20 +23,17 @@ fn is_elsewhere(opened: Option<&SitePlace>, now: Option<&SitePlace>, leases: &[L
     }
 }
 
-impl CampaignRunner<'_> {
+impl Resources<'_> {
     /// Whether what was left of this site lies where the campaign file does not look.
     pub(super) fn is_left_elsewhere(&self, site: &str) -> bool {
         let now = self
+            .record
             .spec
             .sites
             .get(site)
-            .map(|s| SitePlace::of(s, self.spec.directory()));
-        let state = self.journal.state();
-        let leases: Vec<Lease> = state
-            .leases_of(site)
-            .into_iter()
-            .filter(|l| !l.released)
-            .collect();
+            .map(|s| SitePlace::of(s, self.record.spec.directory()));
+        let state = self.record.state();
+        let leases: Vec<Lease> = state.open_leases_of(site);
         let has_something = state.open_sites.contains(site) || !leases.is_empty();
         has_something && is_elsewhere(state.places.get(site), now.as_ref(), &leases)
     }
@@ -45,14 +42,8 @@ impl CampaignRunner<'_> {
     /// session, and is tried again by the next one.
     #[tracing::instrument(name = "site", skip_all, fields(site = name))]
     pub(super) async fn close_where_opened(&mut self, name: &str) -> Result<bool, CampaignError> {
-        let leases: Vec<Lease> = self
-            .journal
-            .state()
-            .leases_of(name)
-            .into_iter()
-            .filter(|l| !l.released)
-            .collect();
-        let opened = self.journal.state().places.get(name).cloned();
+        let leases: Vec<Lease> = self.record.state().open_leases_of(name);
+        let opened = self.record.state().places.get(name).cloned();
         let order = leases.iter().rev().find_map(|lease| lease.order.clone());
         let closed = match (order, opened) {
             (Some(order), _) => self.end_fleet(name, &FleetRequest::of_order(&order)).await,
@@ -68,21 +59,22 @@ impl CampaignRunner<'_> {
         self.sites.fleets.remove(name);
         match closed {
             Ok(()) => self
+                .record
                 .journal
                 .write(Event::SiteClosed {
                     site: name.into(),
                     forgotten: false,
                 })
                 .map(|()| true),
-            Err(error) if self.journal.is_mute() => Err(error),
+            Err(error) if self.record.journal.is_mute() => Err(error),
             Err(error) => {
-                self.observer.on(&Progress::Site {
-                    what: error.to_string(),
-                });
-                self.leftover.get_or_insert(CampaignError::Leftover {
-                    site: name.to_owned(),
-                    what: error.to_string(),
-                });
+                self.record.say(&error);
+                self.problems
+                    .leftover
+                    .get_or_insert(CampaignError::Leftover {
+                        site: name.to_owned(),
+                        what: error.to_string(),
+                    });
                 Ok(false)
             }
         }
@@ -91,9 +83,9 @@ impl CampaignRunner<'_> {
     /// Gives the instances of a cloud's site back.
     async fn end_fleet(&mut self, name: &str, request: &FleetRequest) -> Result<(), CampaignError> {
         let fleet = self.fleet(name, request).await?;
-        self.observer.on(&Progress::Site {
-            what: format!("{name}: no longer in the campaign file; its instances are given back"),
-        });
+        self.record.say(format!(
+            "{name}: no longer in the campaign file; its instances are given back"
+        ));
         self.while_listening(async move { fleet.down("its site has left the campaign file").await })
             .await?
     }
@@ -104,19 +96,20 @@ impl CampaignRunner<'_> {
             return Ok(());
         };
         let any = self
+            .record
             .spec
             .sites
             .keys()
             .next()
-            .and_then(|any| SiteContext::of(self.spec, any));
+            .and_then(|any| SiteContext::of(self.record.spec, any));
         let Some(mut context) = any else {
             return Err(CampaignError::internal("a campaign without sites"));
         };
         let what = format!(
             "{name}: the campaign file no longer has it where it was opened ({place}); ending what is left there"
         );
-        self.observer.on(&Progress::Site { what });
-        let state = self.journal.state();
+        self.record.say(what);
+        let state = self.record.state();
         context.lineage.clone_from(&state.lineage);
         context.name = name.to_owned();
         context.site.kind = place.kind;
@@ -126,15 +119,15 @@ impl CampaignRunner<'_> {
             context,
             handed_over: BTreeSet::new(),
             points: Vec::new(),
-            dir: self.dir.clone(),
-            program: self.options.node_program.clone(),
+            dir: self.record.dir.clone(),
+            program: self.record.options.node_program.clone(),
             only_close: true,
             site_events: self.sites.sender(),
             leases: state.leases_of(name),
             machines: Arc::new(StandingMachines),
-            reach: Arc::clone(&self.options.reach),
+            reach: Arc::clone(&self.record.options.reach),
         };
-        let stop_signal = self.stop_signal.clone();
+        let stop_signal = self.stops.user.clone();
         self.while_listening(Remote::open(opening, stop_signal))
             .await?
             .map(drop)
@@ -143,13 +136,7 @@ impl CampaignRunner<'_> {
     /// Takes the user's word that nothing is left of sites that cannot be asked.
     pub(super) fn forget(&mut self, sites: &[String]) -> Result<(), CampaignError> {
         for name in sites {
-            let leases: Vec<Lease> = self
-                .journal
-                .state()
-                .leases_of(name)
-                .into_iter()
-                .filter(|l| !l.released)
-                .collect();
+            let leases: Vec<Lease> = self.record.state().open_leases_of(name);
             if leases.iter().any(|lease| lease.order.is_some()) {
                 let what = "it has instances in a cloud, which cost: `cvc down` gives them back, and `cvc sweep` finds them".to_owned();
                 return Err(CampaignError::Leftover {
@@ -157,7 +144,7 @@ impl CampaignRunner<'_> {
                     what,
                 });
             }
-            if leases.is_empty() && !self.journal.state().open_sites.contains(name.as_str()) {
+            if leases.is_empty() && !self.record.state().open_sites.contains(name.as_str()) {
                 let problem = "nothing of it is open".to_owned();
                 return Err(CampaignError::Site {
                     site: name.clone(),
@@ -166,12 +153,12 @@ impl CampaignRunner<'_> {
             }
             for lease in leases {
                 let how = "the user said that nothing of it is left".to_owned();
-                self.journal.write(Event::LeaseReleased {
+                self.record.journal.write(Event::LeaseReleased {
                     lease: lease.name,
                     how,
                 })?;
             }
-            self.journal.write(Event::SiteClosed {
+            self.record.journal.write(Event::SiteClosed {
                 site: name.into(),
                 forgotten: true,
             })?;

@@ -2,11 +2,11 @@
 //! opening side by side, also beside runs of those that are open already, and the consequences of each result.
 
 use super::{
-    super::observe::Progress,
-    CampaignRunner, Step,
+    CampaignRunner,
     clouds::kept_until,
     forward_stop_requests,
     openings::{Admitted, EndOfOpening, OpenPlan, Opened, Purpose},
+    resources::{Phase, Resources},
 };
 use cvc_cloud::provider::FleetRequest;
 use cvc_core::ids::RunId;
@@ -35,6 +35,13 @@ enum Admission {
     Unaffordable(OverBudget),
     /// It has left the campaign file.
     Forgotten,
+}
+
+/// Whether runs of other sites are wanted, too: then the session can go on without one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    Wanted,
+    Unwanted,
 }
 
 /// Sites to open, in batches that are opened side by side. Instances cost as soon as they are launched, so they come last, and with a
@@ -75,12 +82,23 @@ impl CampaignRunner<'_> {
     /// when all have begun to be opened: the first that is open takes runs. If one cannot be opened, only its own points are skipped, unless it is
     /// the only one.
     pub(super) async fn open_sites(&mut self) -> Result<(), CampaignError> {
-        let wanted = self.scheduler.wanted_sites(self.journal.state());
-        let left: BTreeSet<String> = self.sites_with_something().into_iter().collect();
-        let is_cloud = |site: &str| self.spec.sites.get(site).is_some_and(|s| s.ec2.is_some());
+        let wanted = self
+            .resources
+            .record
+            .scheduler
+            .wanted_sites(self.resources.record.state());
+        let left: BTreeSet<String> = self.resources.sites_with_something().into_iter().collect();
+        let is_cloud = |site: &str| {
+            self.resources
+                .record
+                .spec
+                .sites
+                .get(site)
+                .is_some_and(|s| s.ec2.is_some())
+        };
         if wanted
             .iter()
-            .filter(|site| !self.sites.is_open(site))
+            .filter(|site| !self.resources.sites.is_open(site))
             .count()
             > 1
         {
@@ -89,9 +107,19 @@ impl CampaignRunner<'_> {
                 .begin_to_open(batches.into_iter().flatten().collect())
                 .await;
         }
+        let others = if wanted.len() <= 1 {
+            Others::Unwanted
+        } else {
+            Others::Wanted
+        };
         let mut failed = None;
-        for batch in batches(&wanted, &left, is_cloud, self.spec.budget.is_some()) {
-            let of_batch = self.open_side_by_side(batch, wanted.len() <= 1).await?;
+        for batch in batches(
+            &wanted,
+            &left,
+            is_cloud,
+            self.resources.record.spec.budget.is_some(),
+        ) {
+            let of_batch = self.resources.open_side_by_side(batch, others).await?;
             failed = failed.or(of_batch);
         }
         failed.map_or(Ok(()), Err)
@@ -100,16 +128,18 @@ impl CampaignRunner<'_> {
     /// Begins to open sites, clouds last, and with a budget one cloud after another.
     async fn begin_to_open(&mut self, plans: Vec<OpenPlan>) -> Result<(), CampaignError> {
         self.openings.forward = Some(forward_stop_requests(
-            self.stop_signal.clone(),
+            self.resources.stops.user.clone(),
             vec![Arc::clone(&self.openings.halt)],
         ));
         for plan in plans {
             let is_cloud = self
+                .resources
+                .record
                 .spec
                 .sites
                 .get(&plan.site)
                 .is_some_and(|s| s.ec2.is_some());
-            if is_cloud && self.spec.budget.is_some() {
+            if is_cloud && self.resources.record.spec.budget.is_some() {
                 self.openings.waiting.push_back(plan);
             } else {
                 self.begin_one(plan).await?;
@@ -132,12 +162,10 @@ impl CampaignRunner<'_> {
     }
 
     async fn begin_one(&mut self, plan: OpenPlan) -> Result<(), CampaignError> {
-        let mut tasks = std::mem::take(&mut self.openings.tasks);
-        let begun = self
-            .begin_opening(plan, self.openings.halt.subscribe(), &mut tasks)
-            .await;
-        self.openings.tasks = tasks;
-        begun
+        let stop_signal = self.openings.halt.subscribe();
+        self.resources
+            .begin_opening(plan, stop_signal, &mut self.openings.tasks)
+            .await
     }
 
     /// Handles the end of an opening that went on beside runs.
@@ -145,20 +173,17 @@ impl CampaignRunner<'_> {
         let (admitted, opened) = ended.map_err(CampaignError::of_task)?;
         let site = admitted.site.clone();
         self.openings.awaited.take_if(|awaited| *awaited == site);
-        self.settle(admitted, opened, false)?;
-        self.look_for_obstacles(Some(&site))
+        self.resources.settle(admitted, opened, Others::Wanted)?;
+        self.resources.look_for_obstacles(Some(&site))
     }
 
     /// Waits for the next end of an opening, when there is nothing else to wait for. If nothing is left to run, the openings are ended.
-    pub(super) async fn next_opened(&mut self) -> Result<Option<Step>, CampaignError> {
-        if self.scheduler.is_done() || !self.goes_on() {
+    pub(super) async fn next_opened(&mut self) -> Result<Option<EndOfOpening>, CampaignError> {
+        if self.resources.record.scheduler.is_done() || !self.resources.goes_on() {
             self.openings.halt.request(StopRequest::StopNow);
             self.openings.waiting.clear();
         }
-        let mut openings = std::mem::take(&mut self.openings);
-        let ended = self.while_listening(openings.next()).await;
-        self.openings = openings;
-        Ok(ended?.map(Step::Opened))
+        self.resources.while_listening(self.openings.next()).await
     }
 
     /// Ends all openings, and handles what became of them. Returns the first failure.
@@ -166,28 +191,28 @@ impl CampaignRunner<'_> {
         let mut first = Ok(());
         self.openings.halt.request(StopRequest::StopNow);
         self.openings.waiting.clear();
-        while !self.openings.is_empty() {
-            let settled = match self.next_opened().await? {
-                Some(Step::Opened(Ok((admitted, opened)))) => {
-                    self.settle(admitted, opened, false).map(drop)
-                }
-                Some(Step::Opened(Err(error))) => Err(CampaignError::of_task(error)),
-                Some(_) | None => break,
-            };
-            first = first.and(settled);
+        while let Some(ended) = self.next_opened().await? {
+            let settled = ended
+                .map_err(CampaignError::of_task)
+                .and_then(|(admitted, opened)| {
+                    self.resources.settle(admitted, opened, Others::Wanted)
+                });
+            first = first.and(settled.map(drop));
         }
         first
     }
+}
 
+impl Resources<'_> {
     /// Opens sites side by side. Returns the failure of the only wanted site. After an error that concerns the whole campaign the others
     /// stop opening; the caller closes those that are open by then.
     async fn open_side_by_side(
         &mut self,
         batch: Vec<OpenPlan>,
-        is_only: bool,
+        others: Others,
     ) -> Result<Option<CampaignError>, CampaignError> {
         let halt = Arc::new(StopRequests::default());
-        let _forward = forward_stop_requests(self.stop_signal.clone(), vec![Arc::clone(&halt)]);
+        let _forward = forward_stop_requests(self.stops.user.clone(), vec![Arc::clone(&halt)]);
         let mut opening: JoinSet<(Admitted, Opened)> = JoinSet::new();
         let (mut failed, mut first) = (None, Ok(()));
         for plan in batch {
@@ -208,7 +233,7 @@ impl CampaignRunner<'_> {
                 break;
             };
             let settled = match ended {
-                Ok((admitted, opened)) => self.settle(admitted, opened, is_only),
+                Ok((admitted, opened)) => self.settle(admitted, opened, others),
                 Err(error) => Err(CampaignError::of_task(error)),
             };
             match settled {
@@ -221,14 +246,16 @@ impl CampaignRunner<'_> {
 
     /// Whether a site may be opened now.
     fn admission(&self, plan: &OpenPlan) -> Admission {
-        let state = self.journal.state();
-        let Some(mut context) = SiteContext::of(self.spec, &plan.site) else {
+        let state = self.record.state();
+        let Some(mut context) = SiteContext::of(self.record.spec, &plan.site) else {
             return Admission::Forgotten;
         };
-        context.lineage.clone_from(&self.journal.state().lineage);
+        context.lineage.clone_from(&self.record.state().lineage);
         match plan.purpose {
             Purpose::Clear => {
-                match kept_until(&state.leases_of(&plan.site)).filter(|_| !self.ends_kept) {
+                match kept_until(&state.leases_of(&plan.site))
+                    .filter(|_| self.phase == Phase::Running)
+                {
                     Some(until) => Admission::Kept(until),
                     None => Admission::Open(Box::new(context)),
                 }
@@ -259,10 +286,10 @@ impl CampaignRunner<'_> {
                 "what an earlier session left of {} cannot be ended where it was opened",
                 plan.site
             );
-            let points: Vec<_> = points_of(self.plan, &plan.site)
+            let points: Vec<_> = points_of(self.record.plan, &plan.site)
                 .map(|p| p.id.clone())
                 .collect();
-            self.scheduler.obstruct(points, &reason);
+            self.record.scheduler.obstruct(points, &reason);
             return Ok(());
         }
         let context = match self.admission(&plan) {
@@ -272,17 +299,18 @@ impl CampaignRunner<'_> {
                 let what = format!(
                     "{site}: its instances are kept until {until:.0}, and cost until then; `cvc down` ends them"
                 );
-                self.observer.on(&Progress::Site { what });
+                self.record.say(what);
                 return Ok(());
             }
             Admission::Unaffordable(over) => {
                 self.budget.note_exceeded();
-                let points = points_of(self.plan, &plan.site).map(|p| p.id.clone());
-                self.scheduler
+                let points = points_of(self.record.plan, &plan.site).map(|p| p.id.clone());
+                self.record
+                    .scheduler
                     .obstruct(points, &format!("{over}; {}", OverBudget::hint("cvc run")));
                 // what an earlier session had there still costs
                 if self
-                    .journal
+                    .record
                     .state()
                     .leases_of(&plan.site)
                     .iter()
@@ -295,16 +323,16 @@ impl CampaignRunner<'_> {
             // it was closed above
             Admission::Forgotten => return Ok(()),
         };
-        let was_open = self.journal.state().open_sites.contains(plan.site.as_str());
+        let was_open = self.record.state().open_sites.contains(plan.site.as_str());
         let place = SitePlace::of(&context.site, &context.base);
-        if !was_open || self.journal.state().places.get(plan.site.as_str()) != Some(&place) {
-            self.journal.write(Event::SiteOpened {
+        if !was_open || self.record.state().places.get(plan.site.as_str()) != Some(&place) {
+            self.record.journal.write(Event::SiteOpened {
                 site: plan.site.clone().into(),
                 place: Some(Box::new(place)),
             })?;
         }
         let work = self.opening(&plan, context, stop_signal).await;
-        let points = points_of(self.plan, &plan.site).cloned().collect();
+        let points = points_of(self.record.plan, &plan.site).cloned().collect();
         let admitted = Admitted {
             site: plan.site,
             purpose: plan.purpose,
@@ -327,14 +355,14 @@ impl CampaignRunner<'_> {
             let opening = Opening {
                 context,
                 handed_over: self.handed_over(&plan.site),
-                points: points_of(self.plan, &plan.site).cloned().collect(),
-                dir: self.dir.clone(),
-                program: self.options.node_program.clone(),
+                points: points_of(self.record.plan, &plan.site).cloned().collect(),
+                dir: self.record.dir.clone(),
+                program: self.record.options.node_program.clone(),
                 only_close,
                 site_events: self.sites.sender(),
-                leases: self.journal.state().leases_of(&plan.site),
+                leases: self.record.state().leases_of(&plan.site),
                 machines: Arc::new(StandingMachines),
-                reach: Arc::clone(&self.options.reach),
+                reach: Arc::clone(&self.record.options.reach),
             };
             return Box::pin(Remote::open(opening, stop_signal));
         };
@@ -348,11 +376,12 @@ impl CampaignRunner<'_> {
     /// Runs that an earlier controller handed over to the agent of a site, and that are still in the plan.
     pub(super) fn handed_over(&self, site: &str) -> BTreeSet<RunId> {
         let is_there = |run: &RunId| {
-            self.scheduler
+            self.record
+                .scheduler
                 .point_of(run)
                 .is_some_and(|point| point.site == site)
         };
-        let runs = self.journal.state().runs.iter().filter(|(run, history)| {
+        let runs = self.record.state().runs.iter().filter(|(run, history)| {
             matches!(history.state, RunState::Open { .. }) && is_there(run)
         });
         runs.map(|(run, _)| run.clone()).collect()
@@ -363,7 +392,7 @@ impl CampaignRunner<'_> {
         &mut self,
         admitted: Admitted,
         opened: Opened,
-        is_only: bool,
+        others: Others,
     ) -> Result<Option<CampaignError>, CampaignError> {
         let Admitted {
             site,
@@ -378,54 +407,43 @@ impl CampaignRunner<'_> {
         match opened {
             Ok(Some(remote)) => {
                 let kept = Lock::keep(
-                    &self.dir,
+                    &self.record.dir,
                     &site,
                     &remote.ready().found,
-                    self.options.update_lock,
+                    self.record.options.update_lock,
                 );
                 // even so, it must be closed
                 self.sites.add(&site, remote);
                 kept?;
             }
             // the user wants to stop, or it was only to be closed: nothing is left there
-            Ok(None) => self.journal.write(Event::SiteClosed {
-                site: site.into(),
-                forgotten: false,
-            })?,
+            Ok(None) => self.record.site_closed(&site)?,
             Err(error) if purpose == Purpose::Clear => {
                 // what is there stays for the next session, and does not affect other sites
-                self.observer.on(&Progress::Site {
-                    what: error.to_string(),
-                });
+                self.record.say(&error);
                 let what = format!("cannot clear it: {error}");
-                self.leftover
+                self.problems
+                    .leftover
                     .get_or_insert(CampaignError::Leftover { site, what });
             }
             Err(error @ CampaignError::OverBudget { .. }) => {
                 self.budget.note_exceeded();
                 // nothing is left there, otherwise that would be the error
-                self.journal.write(Event::SiteClosed {
-                    site: site.into(),
-                    forgotten: false,
-                })?;
-                self.scheduler
+                self.record.site_closed(&site)?;
+                self.record
+                    .scheduler
                     .obstruct(points, &format!("{error}; {}", OverBudget::hint("cvc run")));
             }
             Err(error) => {
-                self.scheduler.obstruct(points, &error.to_string());
-                if is_only {
-                    if has_left_nothing(&error, self.journal.state(), &site, was_open) {
-                        self.journal.write(Event::SiteClosed {
-                            site: site.into(),
-                            forgotten: false,
-                        })?;
+                self.record.scheduler.obstruct(points, &error.to_string());
+                if others == Others::Unwanted {
+                    if has_left_nothing(&error, self.record.state(), &site, was_open) {
+                        self.record.site_closed(&site)?;
                     }
                     // what earlier sessions left elsewhere is cleared nevertheless
                     return Ok(Some(error));
                 }
-                self.observer.on(&Progress::Site {
-                    what: error.to_string(),
-                });
+                self.record.say(&error);
             }
         }
         Ok(None)

@@ -1,20 +1,19 @@
 //! Decides what remains to be done and which run comes next. No side effects: each decision follows from the plan, the journal's state, and
 //! the free nodes of sites.
 
-use super::queues::{Queue, Queues};
+use super::{
+    plan_index::PlanIndex,
+    queues::{Queue, Queues},
+    retries::Retries,
+    under_way::UnderWay,
+};
 use cvc_core::campaign::RunSettings;
 use cvc_core::ids::{PointId, RunId};
-use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::plan::{Plan, PlannedRun};
 use cvc_core::point::{Point, Repeat};
 use cvc_engine::attempt::Task;
-use cvc_journal::{Attempt, CampaignState, RunState};
+use cvc_journal::CampaignState;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-
-/// Maximum number of times that a run may be lost with its agent or nodes, or with its controller, before it counts as failed.
-const MAX_LOST: u32 = 3;
-/// Maximum number of attempts lost to reclaimed nodes that do not count.
-const MAX_RECLAIMED: u32 = 8;
 
 /// The free capacity of sites.
 pub(super) trait Capacity {
@@ -29,15 +28,6 @@ pub(super) trait Capacity {
     -> Option<Vec<String>>;
 }
 
-/// The consequence of losing an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loss {
-    /// The run is repeated, and the attempt does not count.
-    Again,
-    /// It was lost this often, which counts as a failure.
-    TooOften(u32),
-}
-
 /// Numbers of runs by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
@@ -47,32 +37,29 @@ pub(super) struct Tally {
     pub(super) left: u64,
 }
 
+/// How far a run is taken up that an earlier controller handed over to an agent, which may be carrying it out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Adoption {
+    Waiting,
+    UnderWay,
+}
+
 /// The runs of a plan: which are settled, under way, lost, forgiven.
 ///
 /// Each event costs as much with many runs as with few: open runs wait in queues of those that need the same, and what is under way is
 /// counted by site. No queue is scanned, except to give up what is in it.
 pub(super) struct Scheduler<'a> {
-    plan: &'a Plan,
+    index: PlanIndex<'a>,
     settings: &'a RunSettings,
-    points: HashMap<&'a PointId, OfPoint<'a>>,
-    numbers: HashMap<&'a RunId, usize>,
-    /// Sites of the plan's points.
-    sites: BTreeSet<&'a str>,
+    pub(super) retries: Retries<'a>,
     queues: Queues<'a>,
     /// Points that cannot run, with the reason.
     obstacles: BTreeMap<PointId, String>,
     /// Runs that are left for later sessions.
     left_out: HashSet<usize>,
-    /// Attempts that do not count, because the user has asked for further ones.
-    forgiven: HashMap<RunId, u32>,
-    /// Attempts under way.
-    under_way: HashMap<RunId, Task>,
-    /// What they hold, by site.
-    held: HashMap<String, Held>,
-    /// Runs that an earlier controller handed over to an agent, which may be carrying them out: those that are not taken up yet, and those
-    /// under way.
-    adopted: BTreeSet<usize>,
-    taken_up: BTreeSet<usize>,
+    under_way: UnderWay,
+    /// Runs that an earlier controller handed over.
+    adopted: BTreeMap<usize, Adoption>,
     /// All runs before this one are settled.
     first_open: usize,
     /// How often it was asked whether a run is settled.
@@ -80,87 +67,23 @@ pub(super) struct Scheduler<'a> {
     looks: std::cell::Cell<u64>,
 }
 
-/// A point with the numbers of its runs in the plan.
-struct OfPoint<'a> {
-    point: &'a Point,
-    runs: Vec<usize>,
-}
-
-/// What the attempts under way on a site hold.
-#[derive(Default)]
-struct Held {
-    attempts: usize,
-    /// Number of nodes of their mappings.
-    mapped: u32,
-    nodes: BTreeSet<String>,
-    /// How many further attempts hold a node: more than one only if an earlier controller said so.
-    again: HashMap<String, u32>,
-}
-
-impl Held {
-    fn add(&mut self, Task { nodes, point, .. }: &Task) {
-        self.attempts += 1;
-        self.mapped = self.mapped.saturating_add(point.mapping.nodes());
-        for node in nodes {
-            if !self.nodes.insert(node.clone()) {
-                *self.again.entry(node.clone()).or_default() += 1;
-            }
-        }
-    }
-
-    fn remove(&mut self, Task { nodes, point, .. }: &Task) {
-        self.attempts = self.attempts.saturating_sub(1);
-        self.mapped = self.mapped.saturating_sub(point.mapping.nodes());
-        for node in nodes {
-            match self.again.get_mut(node) {
-                Some(further) if *further > 1 => *further -= 1,
-                Some(_) => drop(self.again.remove(node)),
-                None => drop(self.nodes.remove(node)),
-            }
-        }
-    }
-}
-
 impl<'a> Scheduler<'a> {
     pub(super) fn new(plan: &'a Plan, settings: &'a RunSettings) -> Self {
-        let of_point = |point: &'a Point| OfPoint {
-            point,
-            runs: Vec::new(),
-        };
-        let mut points: HashMap<&PointId, OfPoint<'_>> = plan
-            .points
-            .iter()
-            .map(|p| (&p.id, of_point(&p.point)))
-            .collect();
-        for (number, run) in plan.runs.iter().enumerate() {
-            if let Some(of_point) = points.get_mut(&run.point) {
-                of_point.runs.push(number);
-            }
-        }
+        let index = PlanIndex::new(plan);
+        let points = plan.points.iter();
+        let queues = Queues::new(
+            plan.runs.len(),
+            points.map(|p| (&p.point, index.numbers_of(&p.id))),
+        );
         Self {
-            plan,
             settings,
-            queues: Queues::new(
-                plan.runs.len(),
-                plan.points
-                    .iter()
-                    .filter_map(|p| Some((&p.point, &points.get(&p.id)?.runs[..]))),
-            ),
-            points,
-            numbers: plan
-                .runs
-                .iter()
-                .enumerate()
-                .map(|(number, run)| (&run.id, number))
-                .collect(),
-            sites: plan.points.iter().map(|p| p.point.site.as_str()).collect(),
+            retries: Retries::new(settings),
+            queues,
+            index,
             obstacles: BTreeMap::new(),
             left_out: HashSet::new(),
-            forgiven: HashMap::new(),
-            under_way: HashMap::new(),
-            held: HashMap::new(),
-            adopted: BTreeSet::new(),
-            taken_up: BTreeSet::new(),
+            under_way: UnderWay::default(),
+            adopted: BTreeMap::new(),
             first_open: 0,
             #[cfg(test)]
             looks: Default::default(),
@@ -173,17 +96,17 @@ impl<'a> Scheduler<'a> {
     }
 
     pub(super) fn point(&self, id: &PointId) -> Option<&'a Point> {
-        self.points.get(id).map(|of| of.point)
+        self.index.point(id)
     }
 
     /// The point of a run of the plan.
     pub(super) fn point_of(&self, run: &RunId) -> Option<&'a Point> {
-        self.point(&self.plan.runs[*self.numbers.get(run)?].point)
+        self.point(&self.index.run(self.index.number(run)?).point)
     }
 
     /// Whether the plan has points of no other site.
     pub(super) fn is_only_site(&self, site: &str) -> bool {
-        self.sites.iter().all(|s| *s == site)
+        self.index.plan.points.iter().all(|p| p.point.site == site)
     }
 
     pub(super) fn obstacle(&self, point: &PointId) -> Option<&String> {
@@ -193,7 +116,7 @@ impl<'a> Scheduler<'a> {
     /// Skips points from now on, for this reason.
     pub(super) fn obstruct(&mut self, points: impl IntoIterator<Item = PointId>, reason: &str) {
         for point in points {
-            for number in self.points.get(&point).map_or(&[][..], |of| &of.runs) {
+            for number in self.index.numbers_of(&point) {
                 self.queues.remove(*number);
             }
             self.obstacles.insert(point, reason.to_owned());
@@ -207,10 +130,10 @@ impl<'a> Scheduler<'a> {
         runs: impl IntoIterator<Item = &'r RunId>,
     ) {
         for run in runs {
-            let Some(number) = self.numbers.get(run).copied() else {
+            let Some(number) = self.index.number(run) else {
                 continue;
             };
-            if self.attempts_before(state, run).is_some() && !self.is_adopted(number) {
+            if self.retries.attempts_before(state, run).is_some() && !self.is_adopted(number) {
                 self.queues.remove(number);
                 self.left_out.insert(number);
             }
@@ -219,62 +142,55 @@ impl<'a> Scheduler<'a> {
 
     /// Whether an earlier controller handed this run over.
     pub(super) fn is_adopted(&self, number: usize) -> bool {
-        self.adopted.contains(&number) || self.taken_up.contains(&number)
+        self.adopted.contains_key(&number)
     }
 
     fn is_left_out(&self, run: &RunId) -> bool {
-        !self.left_out.is_empty()
-            && self
-                .numbers
-                .get(run)
-                .is_some_and(|number| self.left_out.contains(number))
+        let number = || self.index.number(run);
+        !self.left_out.is_empty() && number().is_some_and(|n| self.left_out.contains(&n))
     }
 
     /// The runs of the plan that are not left for later sessions.
     pub(super) fn runs_of_session(&self) -> impl Iterator<Item = &'a PlannedRun> {
-        self.plan
+        self.index
+            .plan
             .runs
             .iter()
             .filter(|run| !self.is_left_out(&run.id))
     }
 
-    /// Forgives the past attempts of a run.
+    /// Gives a failed run its attempts again.
     pub(super) fn forgive(&mut self, run: RunId, attempts: u32) {
-        if let Some(number) = self.numbers.get(&run) {
-            self.queues.add(*number);
+        if let Some(number) = self.index.number(&run) {
+            self.queues.add(number);
         }
-        self.forgiven.insert(run, attempts);
+        self.retries.forgive(run, attempts);
     }
 
     /// Notes that an earlier controller handed this run over.
     pub(super) fn adopt(&mut self, run: &RunId) {
-        self.adopted.extend(self.numbers.get(run));
+        let number = self.index.number(run);
+        self.adopted.extend(number.map(|n| (n, Adoption::Waiting)));
     }
 
-    /// Notes that an attempt begins.
+    /// Notes that an attempt begins; [`end`](Self::end) undoes it.
     pub(super) fn begin(&mut self, task: Task) {
-        if let Some(number) = self.numbers.get(&task.planned.id) {
-            self.queues.remove(*number);
-            self.taken_up.extend(self.adopted.take(number));
+        if let Some(number) = self.index.number(&task.planned.id) {
+            self.queues.remove(number);
+            if let Some(adoption) = self.adopted.get_mut(&number) {
+                *adoption = Adoption::UnderWay;
+            }
         }
-        self.held
-            .entry(task.point.site.clone())
-            .or_default()
-            .add(&task);
-        self.under_way.insert(task.planned.id.clone(), task);
+        self.under_way.add(task);
     }
 
     /// Notes that an attempt has ended; `None` if it was not under way.
     pub(super) fn end(&mut self, run: &RunId) -> Option<Task> {
-        let number = self.numbers.get(run).copied();
+        let number = self.index.number(run);
         if let Some(number) = &number {
             self.adopted.remove(number);
-            self.taken_up.remove(number);
         }
         let task = self.under_way.remove(run)?;
-        if let Some(held) = self.held.get_mut(&task.point.site) {
-            held.remove(&task);
-        }
         // it may be tried again: if not, that is seen when its turn comes
         if let Some(number) = number {
             self.queues.add(number);
@@ -284,94 +200,11 @@ impl<'a> Scheduler<'a> {
 
     /// Number of nodes of the mappings of attempts under way on a site.
     pub(super) fn nodes_under_way(&self, site: &str) -> u32 {
-        self.held.get(site).map_or(0, |held| held.mapped)
+        self.under_way.mapped_nodes(site)
     }
 
     pub(super) fn under_way(&self) -> &HashMap<RunId, Task> {
-        &self.under_way
-    }
-
-    /// Judges the loss of an attempt with its agent or nodes, by those before it, also in earlier sessions.
-    pub(super) fn judge_loss(&self, state: &CampaignState, run: &RunId) -> Loss {
-        self.judge_losses(state, run, |attempt| attempt.lost)
-    }
-
-    /// Judges an attempt whose controller ended with it, though nobody had asked for a stop, by those before it.
-    pub(super) fn judge_end_of_controller(&self, state: &CampaignState, run: &RunId) -> Loss {
-        self.judge_losses(state, run, |attempt| attempt.with_controller)
-    }
-
-    fn judge_losses(
-        &self,
-        state: &CampaignState,
-        run: &RunId,
-        counts: impl Fn(&Attempt) -> bool,
-    ) -> Loss {
-        let forgiven = self.forgiven.get(run).copied().unwrap_or(0);
-        let is_lost = |a: &&Attempt| counts(a) && a.number > forgiven;
-        let before = state
-            .runs
-            .get(run)
-            .map_or(0, |h| h.attempts.iter().filter(is_lost).count());
-        let losses = u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1);
-        if losses <= MAX_LOST {
-            Loss::Again
-        } else {
-            Loss::TooOften(losses)
-        }
-    }
-
-    /// Attempts that failed through no fault of the run.
-    fn blameless(state: &CampaignState, run: &RunId) -> u32 {
-        let of = |cause: Cause| {
-            let by = |a: &&Attempt| matches!(a.outcome, Some(Outcome::Failed { cause: c, .. }) if c == cause);
-            state
-                .runs
-                .get(run)
-                .map_or(0, |h| h.attempts.iter().filter(by).count() as u32)
-        };
-        // a run whose nodes are reclaimed again and again is a problem of the plan
-        of(Cause::Reclaimed).min(MAX_RECLAIMED) + of(Cause::Budget)
-    }
-
-    /// Whether a failed run has no attempt left.
-    pub(super) fn used_up(&self, state: &CampaignState, run: &RunId, attempt: u32) -> bool {
-        let forgiven = self.forgiven.get(run).copied().unwrap_or(0);
-        let is_vain = |a: &Attempt| a.number == attempt && a.not_again.is_some();
-        let is_left_out = attempt > forgiven
-            && state
-                .runs
-                .get(run)
-                .is_some_and(|h| h.attempts.iter().any(is_vain));
-        is_left_out || self.is_last(state, run, attempt)
-    }
-
-    /// Whether the campaign allows no attempt after this one.
-    pub(super) fn is_last(&self, state: &CampaignState, run: &RunId, attempt: u32) -> bool {
-        let forgiven = self.forgiven.get(run).copied().unwrap_or(0);
-        attempt
-            .saturating_sub(forgiven)
-            .saturating_sub(Self::blameless(state, run))
-            > self.settings.retries
-    }
-
-    /// Number of past attempts of a run, or `None` if it needs no further one.
-    pub(super) fn attempts_before(&self, state: &CampaignState, run: &RunId) -> Option<u32> {
-        match state.run(run) {
-            None => Some(0),
-            Some(RunState::Abandoned { attempts }) => Some(*attempts),
-            Some(RunState::Finished {
-                outcome: Outcome::Succeeded,
-                ..
-            }) => None,
-            Some(RunState::Finished {
-                attempt,
-                outcome: Outcome::Failed { .. },
-                ..
-            }) => (!self.used_up(state, run, *attempt)).then_some(*attempt),
-            // recovery has closed all other open ones
-            Some(RunState::Open { attempt, .. }) => Some(attempt.saturating_sub(1)),
-        }
+        self.under_way.tasks()
     }
 
     /// Whether a run is not to be tried, or needs no further attempt.
@@ -381,41 +214,40 @@ impl<'a> Scheduler<'a> {
         self.obstacles.contains_key(&planned.point)
             || self.is_left_out(&planned.id)
             || self.is_set_aside(state, planned)
-            || self.attempts_before(state, &planned.id).is_none()
+            || self.retries.attempts_before(state, &planned.id).is_none()
     }
 
     /// Whether a run is not to be tried because its point failed too often, or needs no further run. What an earlier controller began is under way all the same, and
     /// nothing may start beside it.
     fn is_set_aside(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
         let is_adopted = || {
-            self.numbers
-                .get(&planned.id)
-                .is_some_and(|n| self.is_adopted(*n))
+            let number = self.index.number(&planned.id);
+            number.is_some_and(|n| self.is_adopted(n))
         };
         (state.quarantined.contains(&planned.point) || state.decided.contains_key(&planned.point))
             && !is_adopted()
     }
 
     fn is_open(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
-        !self.is_settled(state, planned) && !self.under_way.contains_key(&planned.id)
+        !self.is_settled(state, planned) && !self.under_way.has(&planned.id)
     }
 
     /// Skips the runs at the beginning that are settled, of the plan and of each queue.
     pub(super) fn advance(&mut self, state: &CampaignState) {
-        while let Some(run) = self.plan.runs.get(self.first_open)
+        while let Some(run) = self.index.plan.runs.get(self.first_open)
             && self.is_settled(state, run)
-            && !self.under_way.contains_key(&run.id)
+            && !self.under_way.has(&run.id)
         {
             self.first_open += 1;
         }
         let mut queues = std::mem::take(&mut self.queues);
-        queues.skip(|number| self.is_settled(state, &self.plan.runs[number]));
+        queues.skip(|number| self.is_settled(state, self.index.run(number)));
         self.queues = queues;
     }
 
     /// Whether all runs were settled at the last [`Self::advance`].
     pub(super) fn is_done(&self) -> bool {
-        self.first_open >= self.plan.runs.len()
+        self.first_open >= self.index.plan.runs.len()
     }
 
     /// Runs that remain and are not under way, of wanted sites, in the order of the plan.
@@ -433,7 +265,7 @@ impl<'a> Scheduler<'a> {
         numbers.sort_unstable();
         numbers
             .into_iter()
-            .map(|number| &self.plan.runs[number])
+            .map(|number| self.index.run(number))
             .filter(|r| self.is_open(state, r))
             .collect()
     }
@@ -447,7 +279,7 @@ impl<'a> Scheduler<'a> {
         self.open_runs(state, |s| s == site)
             .into_iter()
             .filter_map(|planned| {
-                let number = *self.numbers.get(&planned.id)?;
+                let number = self.index.number(&planned.id)?;
                 Some((number, &planned.point, self.point(&planned.point)?))
             })
             .collect()
@@ -465,7 +297,7 @@ impl<'a> Scheduler<'a> {
             .map(|planned| &planned.point)
             .collect();
         let under_way: HashSet<&PointId> = self
-            .under_way
+            .under_way()
             .values()
             .filter(|task| task.point.site == site)
             .map(|task| &task.planned.point)
@@ -474,7 +306,8 @@ impl<'a> Scheduler<'a> {
         if waiting.is_empty() {
             return Vec::new();
         }
-        self.plan
+        self.index
+            .plan
             .points
             .iter()
             .filter(|p| waiting.contains(&p.id) || under_way.contains(&p.id))
@@ -484,20 +317,9 @@ impl<'a> Scheduler<'a> {
 
     /// Whether a run of a site has succeeded, in any session.
     pub(super) fn has_succeeded(&self, state: &CampaignState, site: &str) -> bool {
-        let is_success = |run: &&PlannedRun| {
-            matches!(
-                state.run(&run.id),
-                Some(RunState::Finished {
-                    outcome: Outcome::Succeeded,
-                    ..
-                })
-            )
-        };
-        self.plan
-            .runs
-            .iter()
-            .filter(is_success)
-            .any(|run| self.point(&run.point).is_some_and(|p| p.site == site))
+        let runs = (0..).zip(&self.index.plan.runs);
+        let mut of_site = runs.filter(|(number, _)| self.index.site(*number) == Some(site));
+        of_site.any(|(_, run)| state.has_succeeded(&run.id))
     }
 
     /// Runs of one point that remain and are not under way.
@@ -506,11 +328,8 @@ impl<'a> Scheduler<'a> {
         state: &CampaignState,
         point: &PointId,
     ) -> Vec<&'a PlannedRun> {
-        let runs = self.points.get(point).map_or(&[][..], |of| &of.runs);
-        runs.iter()
-            .map(|number| &self.plan.runs[*number])
-            .filter(|r| self.is_open(state, r))
-            .collect()
+        let runs = self.index.runs_of(point);
+        runs.filter(|r| self.is_open(state, r)).collect()
     }
 
     /// Sites that have something left to do.
@@ -518,9 +337,10 @@ impl<'a> Scheduler<'a> {
         let wanted = |r: &&PlannedRun| {
             !self.is_left_out(&r.id)
                 && !self.is_set_aside(state, r)
-                && self.attempts_before(state, &r.id).is_some()
+                && self.retries.attempts_before(state, &r.id).is_some()
         };
-        self.plan
+        self.index
+            .plan
             .runs
             .iter()
             .filter(wanted)
@@ -530,11 +350,11 @@ impl<'a> Scheduler<'a> {
 
     /// Whether something runs or remains to run on a site.
     pub(super) fn is_busy(&self, state: &CampaignState, site: &str) -> bool {
-        let runs = self.held.get(site).is_some_and(|held| held.attempts > 0);
-        runs || self
-            .queues
-            .iter()
-            .any(|q| q.site == site && self.first_of(state, q).is_some())
+        self.under_way.sites().any(|s| s == site)
+            || self
+                .queues
+                .iter()
+                .any(|q| q.site == site && self.first_of(state, q).is_some())
     }
 
     /// The first open run of a queue.
@@ -543,29 +363,24 @@ impl<'a> Scheduler<'a> {
             .runs
             .iter()
             .copied()
-            .find(|number| self.is_open(state, &self.plan.runs[*number]))
+            .find(|number| self.is_open(state, self.index.run(*number)))
     }
 
     /// The next run that may start beside those under way. Runs that an earlier controller began come first, and nothing starts beside
     /// them, because only their agent knows their nodes.
     pub(super) fn next(&self, state: &CampaignState, capacity: &impl Capacity) -> Option<usize> {
-        let adopted: Vec<usize> = self
-            .adopted
-            .iter()
-            .copied()
-            .filter(|number| self.is_open(state, &self.plan.runs[*number]))
-            .collect();
-        let site_of = |number: &usize| {
-            self.point(&self.plan.runs[*number].point)
-                .map(|point| point.site.as_str())
+        let adopted = |adoption: Adoption| {
+            let of_kind = self.adopted.iter().filter(move |(_, a)| **a == adoption);
+            of_kind.map(|(number, _)| *number)
         };
-        let taking_up: BTreeSet<&str> = self
-            .taken_up
-            .iter()
-            .chain(&adopted)
-            .filter_map(site_of)
+        let waiting: Vec<usize> = adopted(Adoption::Waiting)
+            .filter(|number| self.is_open(state, self.index.run(*number)))
             .collect();
-        if let Some(number) = self.first_with_nodes(adopted, capacity) {
+        let taking_up: BTreeSet<&str> = adopted(Adoption::UnderWay)
+            .chain(waiting.iter().copied())
+            .filter_map(|number| self.index.site(number))
+            .collect();
+        if let Some(number) = self.first_with_nodes(waiting, capacity) {
             return Some(number);
         }
         // nothing begins beside what an earlier controller handed over
@@ -588,7 +403,7 @@ impl<'a> Scheduler<'a> {
     fn first_with_nodes(&self, numbers: Vec<usize>, capacity: &impl Capacity) -> Option<usize> {
         let mut too_many: HashMap<&str, u32> = HashMap::new();
         numbers.into_iter().find(|number| {
-            let planned = &self.plan.runs[*number];
+            let planned = self.index.run(*number);
             let Some(point) = self.point(&planned.point) else {
                 return false;
             };
@@ -617,16 +432,11 @@ impl<'a> Scheduler<'a> {
         let disturbs = |other: &str| {
             !is_apart(other) && !(shares && capacity.side_by_side(other) == Some(true))
         };
-        if self
-            .held
-            .iter()
-            .any(|(other, held)| held.attempts > 0 && disturbs(other))
-        {
+        if self.under_way.sites().any(disturbs) {
             return None;
         }
-        static NONE: BTreeSet<String> = BTreeSet::new();
-        let used = self.held.get(&point.site).map_or(&NONE, |held| &held.nodes);
-        capacity.free_nodes(&point.site, point.mapping.nodes() as usize, used)
+        let used = self.under_way.nodes(site);
+        capacity.free_nodes(site, point.mapping.nodes() as usize, used)
     }
 
     /// Numbers of failed and remaining runs of a point, if it has failed often enough to be given up.
@@ -638,26 +448,10 @@ impl<'a> Scheduler<'a> {
         if state.quarantined.contains(point) {
             return None;
         }
-        let of_point = || {
-            self.points
-                .get(point)
-                .into_iter()
-                .flat_map(|of| &of.runs)
-                .map(|number| &self.plan.runs[*number].id)
-        };
-        let has_failed = |r: &&RunId| {
-            matches!(
-                state.run(r),
-                Some(RunState::Finished {
-                    outcome: Outcome::Failed { .. },
-                    ..
-                })
-            )
-        };
-        let failures = u32::try_from(of_point().filter(has_failed).count()).unwrap_or(u32::MAX);
-        let skipped = of_point()
-            .filter(|r| self.attempts_before(state, r).is_some())
-            .count() as u64;
+        let runs = || self.index.runs_of(point);
+        let failed = runs().filter(|r| state.has_failed(&r.id)).count();
+        let failures = u32::try_from(failed).unwrap_or(u32::MAX);
+        let skipped = self.still_tried(state, point);
         (failures >= self.settings.quarantine_after && skipped > 0).then_some((failures, skipped))
     }
 
@@ -667,51 +461,38 @@ impl<'a> Scheduler<'a> {
         state: &CampaignState,
         point: &PointId,
     ) -> (Vec<&'a RunId>, u64) {
-        let of_point = || {
-            self.points
-                .get(point)
-                .into_iter()
-                .flat_map(|of| &of.runs)
-                .map(|number| &self.plan.runs[*number])
-        };
-        let counts = |r: &&PlannedRun| {
-            let succeeded = matches!(
-                state.run(&r.id),
-                Some(RunState::Finished {
-                    outcome: Outcome::Succeeded,
-                    ..
-                })
-            );
-            matches!(r.repeat, Repeat::Measured(_)) && succeeded
-        };
-        let open = of_point()
-            .filter(|r| self.attempts_before(state, &r.id).is_some())
-            .count() as u64;
-        (of_point().filter(counts).map(|r| &r.id).collect(), open)
+        let counts =
+            |r: &&PlannedRun| matches!(r.repeat, Repeat::Measured(_)) && state.has_succeeded(&r.id);
+        let counted = self.index.runs_of(point).filter(counts);
+        (
+            counted.map(|r| &r.id).collect(),
+            self.still_tried(state, point),
+        )
+    }
+
+    /// Number of runs of a point that may still be tried.
+    fn still_tried(&self, state: &CampaignState, point: &PointId) -> u64 {
+        let runs = self.index.runs_of(point);
+        runs.filter(|r| self.retries.attempts_before(state, &r.id).is_some())
+            .count() as u64
     }
 
     /// Where the runs of the plan stand.
     pub(super) fn tally(&self, state: &CampaignState) -> Tally {
         let mut tally = Tally::default();
-        for planned in &self.plan.runs {
-            match state.run(&planned.id) {
-                Some(RunState::Finished {
-                    outcome: Outcome::Succeeded,
-                    ..
-                }) => tally.succeeded += 1,
-                Some(RunState::Finished { .. })
-                    if self.attempts_before(state, &planned.id).is_none() =>
-                {
-                    tally.failed += 1
-                }
-                _ if self.obstacles.contains_key(&planned.point)
-                    || state.quarantined.contains(&planned.point) =>
-                {
-                    tally.skipped += 1
-                }
+        for planned in &self.index.plan.runs {
+            let has_ended = self.retries.attempts_before(state, &planned.id).is_none();
+            let is_given_up = self.obstacles.contains_key(&planned.point)
+                || state.quarantined.contains(&planned.point);
+            if state.has_succeeded(&planned.id) {
+                tally.succeeded += 1;
+            } else if has_ended {
+                tally.failed += 1;
+            } else if is_given_up {
+                tally.skipped += 1;
+            } else if !state.decided.contains_key(&planned.point) {
                 // a point that needs no further run has none left
-                _ if state.decided.contains_key(&planned.point) => {}
-                _ => tally.left += 1,
+                tally.left += 1;
             }
         }
         tally
@@ -720,7 +501,8 @@ impl<'a> Scheduler<'a> {
     /// Number of runs that can run, and number of runs that need no further attempt.
     pub(super) fn progress(&self, state: &CampaignState) -> (u64, u64) {
         let is_needed = |r: &&PlannedRun| {
-            !state.decided.contains_key(&r.point) || self.attempts_before(state, &r.id).is_none()
+            !state.decided.contains_key(&r.point)
+                || self.retries.attempts_before(state, &r.id).is_none()
         };
         let can_run = self
             .runs_of_session()
@@ -728,10 +510,11 @@ impl<'a> Scheduler<'a> {
             .filter(is_needed)
             .count() as u64;
         let done = self
+            .index
             .plan
             .runs
             .iter()
-            .filter(|r| self.attempts_before(state, &r.id).is_none())
+            .filter(|r| self.retries.attempts_before(state, &r.id).is_none())
             .count() as u64;
         (can_run, done)
     }
@@ -740,10 +523,13 @@ impl<'a> Scheduler<'a> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::runner::retries::Loss;
     use cvc_core::campaign::Order;
     use cvc_core::mapping::Mapping;
+    use cvc_core::outcome::{Cause, Outcome};
     use cvc_core::point::{PlannedPoint, Repeat};
     use cvc_journal::RunHistory;
+    use cvc_journal::{Attempt, RunState};
 
     pub(in super::super) static SETTINGS: std::sync::LazyLock<RunSettings> =
         std::sync::LazyLock::new(|| RunSettings {
@@ -833,7 +619,7 @@ pub(super) mod tests {
     }
 
     fn task_on(scheduler: &Scheduler<'_>, number: usize, nodes: &Nodes) -> Task {
-        let planned = scheduler.plan.runs[number].clone();
+        let planned = scheduler.index.plan.runs[number].clone();
         let point = scheduler.point(&planned.point).expect("a point").clone();
         let nodes = scheduler.nodes_for(&planned, nodes).expect("nodes");
         Task {
@@ -858,7 +644,7 @@ pub(super) mod tests {
     ) -> Vec<String> {
         let mut started = Vec::new();
         while let Some(number) = scheduler.next(state, nodes) {
-            started.push(scheduler.plan.runs[number].id.to_string());
+            started.push(scheduler.index.plan.runs[number].id.to_string());
             scheduler.begin(task_on(scheduler, number, nodes));
         }
         started
@@ -1007,7 +793,7 @@ pub(super) mod tests {
         let run = RunId::from_written("alone-1");
         let mut left = |scheduler: &mut Scheduler<'_>, failures: &[Cause]| {
             end(scheduler, &mut state, "alone-1", failures);
-            scheduler.attempts_before(&state, &run)
+            scheduler.retries.attempts_before(&state, &run)
         };
         assert_eq!(left(&mut scheduler, &[Cause::Application]), Some(1));
         assert_eq!(
@@ -1043,7 +829,7 @@ pub(super) mod tests {
             attempt: 2,
             shepherd: None,
         };
-        assert_eq!(scheduler.attempts_before(&state, &run), Some(1));
+        assert_eq!(scheduler.retries.attempts_before(&state, &run), Some(1));
     }
 
     #[test]
@@ -1095,7 +881,7 @@ pub(super) mod tests {
         );
         let mut state = CampaignState::default();
         let mut lose = |scheduler: &Scheduler<'_>, lost: bool| {
-            let loss = scheduler.judge_loss(&state, &one);
+            let loss = scheduler.retries.judge_loss(&state, &one);
             let attempt = Attempt {
                 number: 1,
                 started: None,
@@ -1127,9 +913,9 @@ pub(super) mod tests {
             Loss::Again,
             "the user wants further attempts"
         );
-        assert_eq!(scheduler.judge_loss(&state, &other), Loss::Again);
+        assert_eq!(scheduler.retries.judge_loss(&state, &other), Loss::Again);
         assert_eq!(
-            scheduler.judge_end_of_controller(&state, &one),
+            scheduler.retries.judge_end_of_controller(&state, &one),
             Loss::Again,
             "its controller has outlived it each time"
         );
@@ -1160,7 +946,7 @@ pub(super) mod tests {
                 runs: [(run.clone(), history)].into(),
                 ..CampaignState::default()
             };
-            scheduler.judge_end_of_controller(&state, &run)
+            scheduler.retries.judge_end_of_controller(&state, &run)
         };
         assert_eq!(
             judge(&[true, false, false, true, false]),

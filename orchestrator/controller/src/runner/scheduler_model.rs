@@ -108,7 +108,7 @@ impl Plain {
             state.quarantined.contains(&run.point) && !self.adopted.contains(&run.id);
         self.obstacles.contains(&run.point)
             || is_set_aside
-            || scheduler.attempts_before(state, &run.id).is_none()
+            || scheduler.retries.attempts_before(state, &run.id).is_none()
     }
 
     fn advance(&mut self, plan: &Plan, scheduler: &Scheduler<'_>, state: &CampaignState) {
@@ -282,7 +282,11 @@ fn task(
 ) -> Task {
     let planned = plan.runs[number].clone();
     let point = scheduler.point(&planned.point).expect("a point").clone();
-    let attempt = scheduler.attempts_before(state, &planned.id).unwrap_or(0) + 1;
+    let attempt = scheduler
+        .retries
+        .attempts_before(state, &planned.id)
+        .unwrap_or(0)
+        + 1;
     let nodes = scheduler.nodes_for(&planned, nodes).expect("nodes");
     Task {
         planned,

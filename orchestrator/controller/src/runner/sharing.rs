@@ -1,10 +1,10 @@
 //! Tells the fleets how long the budget lasts for them.
 
-use super::{CampaignRunner, fleet_end::share_of};
+use super::{fleet_end::share_of, resources::Resources};
 use cvc_cloud::cost;
 use cvc_core::clock;
 
-impl CampaignRunner<'_> {
+impl Resources<'_> {
     /// Tells each fleet what is left of the budget, so that without cvc all of them end before that is used up.
     pub(super) fn share_budget(&self) {
         let Some(limit) = self
@@ -33,19 +33,20 @@ impl CampaignRunner<'_> {
     /// Sites whose instances are still to be launched, each with what they will cost in a second: they get their share although they are not
     /// there yet.
     fn pending_fleets(&self) -> Vec<(String, f64)> {
-        let state = self.journal.state();
+        let state = self.record.state();
         let is_pending = |name: &&String| !self.sites.is_open(name) && !self.closing.has(name);
         let clouds = self
+            .record
             .spec
             .sites
             .iter()
             .filter(|(name, site)| site.ec2.is_some() && is_pending(name));
         let mut pending = Vec::new();
         for (name, site) in clouds {
-            let waiting = self.scheduler.open_runs(state, |s| s == name);
+            let waiting = self.record.scheduler.open_runs(state, |s| s == name);
             let nodes = waiting
                 .iter()
-                .filter_map(|r| Some(self.scheduler.point(&r.point)?.mapping.nodes()))
+                .filter_map(|r| Some(self.record.scheduler.point(&r.point)?.mapping.nodes()))
                 .max();
             let Some(nodes) = nodes.map(|n| site.nodes_for(n)) else {
                 continue;

@@ -1,12 +1,15 @@
 //! Handles events of sites, lost nodes, sites that no longer work, and the end of sites.
 
-use super::{super::observe::Progress, CampaignRunner, OWNER_CHECK, fleet_end};
-use cvc_core::ids::{PointId, RunId};
+use super::{
+    super::observe::Progress,
+    OWNER_CHECK, fleet_end,
+    record::Abandoned,
+    resources::{Phase, Resources},
+};
+use cvc_core::ids::RunId;
 use cvc_core::plan::PlannedRun;
-use cvc_core::point::Point;
 use cvc_core::stop::StopRequest;
 use cvc_engine::attempt::RunError;
-use cvc_journal::Event;
 use cvc_sites::error::CampaignError;
 use cvc_sites::progress::SiteEvent;
 use cvc_sites::remote::Remote;
@@ -17,7 +20,7 @@ use tracing::Instrument;
 /// Time limit for lost nodes when nothing else can run, as a multiple of `lost_after_s`.
 const NODES_PATIENCE: f64 = 8.0;
 
-impl CampaignRunner<'_> {
+impl Resources<'_> {
     /// Waits for a future, handles events of sites meanwhile, and ends what costs when the money does. Not for long when another controller has
     /// the campaign: a head node may be waited for for a day, and what is being closed is the other's.
     pub(super) async fn while_listening<T>(
@@ -39,7 +42,7 @@ impl CampaignRunner<'_> {
                     return Ok(done);
                 }
                 () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => self.out_of_money()?,
-                _ = owner_check.tick() => self.journal.check_owner()?,
+                _ = owner_check.tick() => self.record.journal.check_owner()?,
             }
         }
     }
@@ -52,8 +55,8 @@ impl CampaignRunner<'_> {
             .fleets
             .keys()
             .any(|site| self.sites.is_open(site))
-            || !self.scheduler.under_way().is_empty();
-        if !can_end || self.cut.now() == StopRequest::StopNow {
+            || !self.record.scheduler.under_way().is_empty();
+        if !can_end || self.stops.paid_runs.now() == StopRequest::StopNow {
             return None;
         }
         self.budget.lasts(&self.budget_view())
@@ -62,11 +65,11 @@ impl CampaignRunner<'_> {
     /// Handles an event of a site; journals what the site is about to do before it does it.
     pub(super) fn listen(&mut self, event: SiteEvent) -> Result<(), CampaignError> {
         match event {
-            SiteEvent::Note(what) => self.observer.on(&Progress::Site { what }),
-            SiteEvent::Install(event) => self.observer.on(&Progress::Install(event)),
+            SiteEvent::Note(what) => self.record.say(what),
+            SiteEvent::Install(event) => self.record.observer.on(&Progress::Install(event)),
             SiteEvent::Write(event, written) => {
                 let changes_means = fleet_end::changes_means(&event);
-                self.journal.write(event)?;
+                self.record.journal.write(event)?;
                 if changes_means {
                     self.share_budget();
                 }
@@ -74,7 +77,7 @@ impl CampaignRunner<'_> {
                 let _ = written.send(());
             }
             // what is open must be closed nevertheless
-            SiteEvent::Panicked(panic) if self.is_closing => {
+            SiteEvent::Panicked(panic) if matches!(self.phase, Phase::Closing(_)) => {
                 tracing::error!(panic, "a task of a site panicked")
             }
             SiteEvent::Panicked(panic) => return Err(CampaignError::internal(panic)),
@@ -82,55 +85,13 @@ impl CampaignRunner<'_> {
         Ok(())
     }
 
-    /// Ends everything on other machines and leaves nothing there. A failure does not prevent other sites from being closed; the first one
-    /// is returned.
-    pub(super) async fn close_sites(&mut self) -> Result<(), CampaignError> {
-        let opened = self.end_openings().await;
-        let remotes: Vec<Arc<Remote>> =
-            self.sites.remotes().filter(|r| !r.is_temporary()).collect();
-        // they cost
-        let mut first = self.close_clouds().await?.or(opened.err());
-        for remote in remotes {
-            let site = remote.name().to_owned();
-            if self.keeps_results {
-                let what = format!(
-                    "{site}: what runs there goes on, and results stay there; the next `cvc run` fetches them"
-                );
-                self.observer.on(&Progress::Site { what });
-                continue;
-            }
-            let closed = match self
-                .while_listening(async move { remote.close().await })
-                .await
-            {
-                Ok(Ok(())) => self.journal.write(Event::SiteClosed {
-                    site: site.into(),
-                    forgotten: false,
-                }),
-                Ok(Err(error)) | Err(error) => Err(error),
-            };
-            match closed {
-                Ok(()) => {}
-                Err(error) if first.is_none() => first = Some(error),
-                Err(error) => self.observer.on(&Progress::Site {
-                    what: error.to_string(),
-                }),
-            }
-            // what is open is the other controller's
-            if self.journal.is_fenced() {
-                break;
-            }
-        }
-        first.map_or(Ok(()), Err)
-    }
-
     /// Waits for lost nodes when nothing is under way and nothing can start; gives up the points that need them if none comes back. Returns
     /// whether there is something to do again.
     pub(super) async fn wait_for_nodes(&mut self) -> Result<bool, CampaignError> {
-        let waiting = self.scheduler.open_runs(self.journal.state(), |_| true);
+        let waiting = self.record.open_runs(|_| true);
         let sites: BTreeSet<String> = waiting
             .iter()
-            .filter_map(|r| Some(self.scheduler.point(&r.point)?.site.clone()))
+            .filter_map(|r| Some(self.record.scheduler.point(&r.point)?.site.clone()))
             .collect();
         let remotes: Vec<Arc<Remote>> = sites.iter().filter_map(|s| self.sites.remote(s)).collect();
         if remotes.is_empty() {
@@ -146,8 +107,9 @@ impl CampaignRunner<'_> {
         }
         // count again: a node may have come back meanwhile
         if self
+            .record
             .scheduler
-            .next(self.journal.state(), &self.sites)
+            .next(self.record.state(), &self.sites)
             .is_some()
         {
             return Ok(true);
@@ -160,7 +122,7 @@ impl CampaignRunner<'_> {
             return Ok(true);
         }
         let reason = self.why_too_few(&remotes, &waiting);
-        self.give_up(
+        self.record.give_up(
             &waiting,
             format!("{reason}; the next `cvc run` tries again"),
         )?;
@@ -177,14 +139,14 @@ impl CampaignRunner<'_> {
             .map(|(r, _)| r.lost_after_s())
             .fold(0.0, f64::max);
         let patience = Duration::from_secs_f64(NODES_PATIENCE * missed_s);
-        self.observer.on(&Progress::Site {
-            what: format!("waiting for lost nodes, {} s at most", patience.as_secs()),
-        });
+        let limit_s = patience.as_secs();
+        self.record
+            .say(format!("waiting for lost nodes, {limit_s} s at most"));
         let mut changes = JoinSet::new();
         for (remote, before) in counted {
             changes.spawn(async move { remote.nodes_changed(before).await }.in_current_span());
         }
-        let mut stop_signal = self.stop_signal.clone();
+        let mut stop_signal = self.stops.user.clone();
         let end = tokio::time::Instant::now() + patience;
         let mut owner_check = tokio::time::interval(OWNER_CHECK);
         loop {
@@ -196,7 +158,7 @@ impl CampaignRunner<'_> {
                 // an error means that nobody can ask for a stop any more
                 Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(true),
                 () = tokio::time::sleep_until(end) => return Ok(false),
-                _ = owner_check.tick() => self.journal.check_owner()?,
+                _ = owner_check.tick() => self.record.journal.check_owner()?,
                 () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => {
                     self.out_of_money()?;
                     return Ok(true);
@@ -221,7 +183,7 @@ impl CampaignRunner<'_> {
         let has = remotes.iter().map(|r| r.nodes().len()).max().unwrap_or(0);
         let needs = waiting
             .iter()
-            .filter_map(|r| self.scheduler.point(&r.point))
+            .filter_map(|r| self.record.scheduler.point(&r.point))
             .map(|p| p.mapping.nodes())
             .min()
             .unwrap_or(0);
@@ -243,56 +205,22 @@ impl CampaignRunner<'_> {
                 | CampaignError::Run(RunError::Host(_) | RunError::Crew(_))
                 | CampaignError::Leftover { .. }
         );
-        let Some(task) = self.scheduler.end(run).filter(|_| of_site) else {
+        let Some(task) = self.record.scheduler.end(run).filter(|_| of_site) else {
             return Err(error);
         };
         let site = task.point.site.as_str();
         // the next session repeats it
-        self.journal.write(Event::RunAbandoned {
-            run: run.clone(),
-            attempt: task.attempt,
-            ended: Vec::new(),
-            lost: false,
-            with_controller: false,
-        })?;
+        self.record.abandon(run, task.attempt, Abandoned::CutOff)?;
         let what = error.to_string();
-        self.observer.on(&Progress::Site { what: what.clone() });
-        let waiting = self
-            .scheduler
-            .open_runs(self.journal.state(), |s| s == site);
-        if self.scheduler.is_only_site(site) {
+        self.record.say(what.clone());
+        let waiting = self.record.open_runs(|s| s == site);
+        if self.record.scheduler.is_only_site(site) {
             // other runs under way finish first
-            self.failure.get_or_insert(error);
+            self.problems.failure.get_or_insert(error);
         } else if matches!(error, CampaignError::Leftover { .. }) {
-            self.leftover.get_or_insert(error);
+            self.problems.leftover.get_or_insert(error);
         }
-        self.give_up(&waiting, format!("{what}; the next `cvc run` tries again"))
-    }
-
-    /// Skips the points of these runs for the rest of this session.
-    pub(super) fn give_up(
-        &mut self,
-        waiting: &[&PlannedRun],
-        reason: String,
-    ) -> Result<(), CampaignError> {
-        if waiting.is_empty() {
-            return Ok(());
-        }
-        let ids: BTreeSet<PointId> = waiting.iter().map(|r| r.point.clone()).collect();
-        let points: Vec<Point> = ids
-            .iter()
-            .filter_map(|p| self.scheduler.point(p).cloned())
-            .collect();
-        self.scheduler.obstruct(ids.iter().cloned(), &reason);
-        self.journal.write(Event::PointsSkipped {
-            points: ids.into_iter().collect(),
-            reason: reason.clone(),
-        })?;
-        self.observer.on(&Progress::Skipped {
-            reason,
-            points,
-            runs: waiting.len() as u64,
-        });
-        Ok(())
+        self.record
+            .give_up(&waiting, format!("{what}; the next `cvc run` tries again"))
     }
 }

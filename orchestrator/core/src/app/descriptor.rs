@@ -4,7 +4,9 @@
 //! `rundir`, `storage` (the run's own directory in the storage area), `own_checkpoint` (true where the point's checkpointer is
 //! `application`), `user.NAME`, and `w.NAME` (the variables of the workload).
 
-use crate::{mapping::Mapping, record::Unit};
+use crate::{mapping::Mapping, measured::Unit};
+
+pub use crate::measured::Better;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -34,13 +36,11 @@ pub struct Descriptor {
     /// How a run proves that it worked.
     pub success: Success,
     /// How its output tells the step that it has reached.
-    #[serde(default)]
     pub progress: Option<Progress>,
     /// What is read out of its output.
     #[serde(default)]
     pub figures: Vec<Figure>,
     /// Its own checkpoint files, if it writes any.
-    #[serde(default)]
     pub checkpoint: Option<OwnCheckpoint>,
     /// How its output tells which of its memory pages were written between two checkpoints, if it counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,6 @@ pub struct Command {
     #[serde(default)]
     pub files: Vec<InputFile>,
     /// Arguments instead of `args` when the program restarts from its own checkpoint.
-    #[serde(default)]
     pub restart_args: Option<Vec<String>>,
 }
 
@@ -111,7 +110,6 @@ pub struct ProcessRule {
     #[serde(default = "one")]
     pub min: u32,
     /// The most, if there is a limit.
-    #[serde(default)]
     pub max: Option<u32>,
 }
 
@@ -177,13 +175,10 @@ pub struct Workload {
     #[serde(default)]
     pub vars: IndexMap<String, crate::point::UserValue>,
     /// Seconds of one core that the whole run takes, roughly; the plan's expected time until there are runs to learn from.
-    #[serde(default)]
     pub core_s: Option<f64>,
     /// Data in memory over all processes, MiB, roughly.
-    #[serde(default)]
     pub data_mib: Option<f64>,
     /// Files that a whole run writes (solution, checkpoints of its own), MiB, roughly.
-    #[serde(default)]
     pub output_mib: Option<f64>,
 }
 
@@ -195,7 +190,6 @@ pub struct Success {
     /// Regular expression that its output must contain (multi-line mode).
     pub pattern: String,
     /// Regular expression that its output must not contain.
-    #[serde(default)]
     pub forbid: Option<String>,
     /// Exit codes that are accepted.
     #[serde(default = "default_exit_codes")]
@@ -243,19 +237,6 @@ fn default_scale() -> f64 {
     1.0
 }
 
-/// Which direction is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Better {
-    /// Times, sizes.
-    Lower,
-    /// Rates.
-    Higher,
-    /// A fact without direction.
-    Neither,
-}
-
 /// Which of several values is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -281,7 +262,6 @@ pub struct OwnCheckpoint {
     /// sizes add up to its size.
     pub files: Vec<String>,
     /// Regular expression with one group: seconds that one checkpoint took; every match is one checkpoint.
-    #[serde(default)]
     pub time_s: Option<String>,
     /// Whether `command.restart_args` restarts from them.
     #[serde(default)]
@@ -367,7 +347,6 @@ pub struct Io {
     #[serde(default)]
     pub collective: bool,
     /// Regular expression with one group: how many processes really wrote, if the program counts them itself.
-    #[serde(default)]
     pub writers: Option<String>,
 }
 

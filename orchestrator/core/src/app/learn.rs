@@ -3,8 +3,8 @@
 //! These are guesses by words that programs use. Each is a regular expression that was found in the output that it comes from; whether it
 //! means what it seems to mean, its user knows.
 
-use super::descriptor::{Better, Figure, Take};
-use crate::record::Unit;
+use super::descriptor::{Figure, Take};
+use crate::measured::{Better, Unit};
 use regex::Regex;
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -224,28 +224,41 @@ pub fn learn(output: &str) -> Learned {
     }
 }
 
-/// How often a pattern is found in an output, and that it can be used: with one group, each time a number.
+/// The reason why a pattern cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternProblem {
+    /// It is no regular expression.
+    #[error("the regular expression does not compile: {0}")]
+    Syntax(String),
+    /// Its groups are not one.
+    #[error(
+        "the regular expression has {0} groups instead of one: put (parentheses) around the number"
+    )]
+    Groups(usize),
+    /// No line has it.
+    #[error("it is not found in the output of this run")]
+    NotFound,
+    /// Its group is text.
+    #[error("its group is not a number everywhere")]
+    NoNumber,
+}
+
+/// Counts a pattern in an output, and checks that it can be used: with one group, each time a number.
 ///
 /// # Errors
-/// Why it cannot be used, in words.
-pub fn try_pattern(pattern: &str, is_number: bool, output: &str) -> Result<usize, String> {
+/// When it cannot be used.
+pub fn try_pattern(pattern: &str, is_number: bool, output: &str) -> Result<usize, PatternProblem> {
     let regex = Regex::new(&format!("(?m){pattern}")).map_err(|error| {
         let text = error.to_string();
         let last = text.lines().last().unwrap_or_default();
-        format!(
-            "the regular expression does not compile: {}",
-            last.trim_start_matches("error: ")
-        )
+        PatternProblem::Syntax(last.trim_start_matches("error: ").to_owned())
     })?;
     if is_number && regex.captures_len() != 2 {
-        return Err(format!(
-            "the regular expression has {} groups instead of one: put (parentheses) around the number",
-            regex.captures_len() - 1
-        ));
+        return Err(PatternProblem::Groups(regex.captures_len() - 1));
     }
     let found = regex.find_iter(output).count();
     if found == 0 {
-        return Err("it is not found in the output of this run".to_owned());
+        return Err(PatternProblem::NotFound);
     }
     let is_wrong = |captures: regex::Captures<'_>| {
         captures
@@ -253,7 +266,7 @@ pub fn try_pattern(pattern: &str, is_number: bool, output: &str) -> Result<usize
             .is_none_or(|group| group.as_str().trim().parse::<f64>().is_err())
     };
     if is_number && regex.captures_iter(output).any(is_wrong) {
-        return Err("its group is not a number everywhere".to_owned());
+        return Err(PatternProblem::NoNumber);
     }
     Ok(found)
 }
@@ -491,7 +504,7 @@ fn name_of(label: &str, unit: Unit, others: &[LearnedFigure]) -> String {
 #[cfg(test)]
 mod tests {
     use super::{learn, try_pattern};
-    use crate::record::Unit;
+    use crate::measured::Unit;
 
     const HEAT: &str = " heat2d: 3000 x 3000, 2 processes\n iter      20  residual  0.1234E-01\n iter      40  residual  0.9E-02\n iter      60  residual  0.7E-02\n elapsed time:    12.34 s\n update rate =  345.6 Mop/s\n result check: PASSED (1.2E-07)\n";
 
@@ -579,7 +592,9 @@ mod tests {
             (r"cycle (\d+)", "not found"),
             (r"result (\w+)", "not a number"),
         ] {
-            let refused = try_pattern(pattern, true, HEAT).expect_err(pattern);
+            let refused = try_pattern(pattern, true, HEAT)
+                .expect_err(pattern)
+                .to_string();
             assert!(refused.contains(part), "{refused}");
         }
     }

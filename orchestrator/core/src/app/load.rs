@@ -54,7 +54,21 @@ pub fn known(dirs: &[PathBuf]) -> Vec<String> {
 /// # Errors
 /// All problems of the file, with positions.
 pub fn load(path: &Path) -> Result<LoadedApp, SourceErrors> {
-    let source = Source::read(path)?;
+    load_source(&Source::read(path)?)
+}
+
+/// Like [`load`], from the text of a file at `path`, which need not exist.
+///
+/// # Errors
+/// All problems of the text, with positions.
+pub fn load_text(path: &Path, text: &str) -> Result<LoadedApp, SourceErrors> {
+    load_source(&Source {
+        path: path.to_owned(),
+        text: text.into(),
+    })
+}
+
+fn load_source(source: &Source) -> Result<LoadedApp, SourceErrors> {
     let table = source.parse().map_err(SourceErrors)?;
     let value = Spanned::new(0..source.text.len(), DeValue::Table(table.clone()));
     let descriptor: Descriptor = source.decode(&value).map_err(|mut e| {
@@ -65,16 +79,16 @@ pub fn load(path: &Path) -> Result<LoadedApp, SourceErrors> {
             .or(Some(0..0));
         e
     })?;
-    let errors = check(&source, &table, &descriptor);
+    let errors = check(source, &table, &descriptor);
     if !errors.is_empty() {
         return Err(SourceErrors(errors));
     }
-    let sources = read_sources(&source, &table, &descriptor)?;
+    let sources = read_sources(source, &table, &descriptor)?;
     let canonical = crate::ids::canonical_json(&identified(&descriptor, &sources));
     Ok(LoadedApp {
         digest: blake3::hash(canonical.as_bytes()).to_hex().to_string(),
         descriptor,
-        path: path.to_owned(),
+        path: source.path.clone(),
         sources,
     })
 }
@@ -144,12 +158,32 @@ fn is_plain_name(name: &str) -> bool {
         && parts.next().is_none()
 }
 
+/// Reports an error of a file: the way to it, what is wrong, and a hint.
+type Fail<'a> = dyn FnMut(&[Step<'_>], String, &str) + 'a;
+
 fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceError> {
     let mut errors = Vec::new();
     let mut fail = |way: &[Step<'_>], message: String, hint: &str| {
-        errors.push(source.error(span_of(table, way), message, hint.to_owned()))
+        let span = span_of(table, way).or(Some(0..0));
+        errors.push(source.error(span, message, hint.to_owned()))
     };
+    check_head(source, app, &mut fail);
+    check_workloads(app, &mut fail);
+    check_files(app, &mut fail);
+    check_figures(app, &mut fail);
+    check_outputs(app, &mut fail);
+    check_patterns(app, &mut fail);
+    for (way, message) in template_errors(app, None) {
+        fail(
+            &way,
+            message,
+            "templates know program, class, processes, mapping, nodes, rundir, storage, own_checkpoint, w.NAME and user.NAME",
+        );
+    }
+    errors
+}
 
+fn check_head(source: &Source, app: &Descriptor, fail: &mut Fail<'_>) {
     if app.schema != SCHEMA {
         fail(
             &["schema".into()],
@@ -199,6 +233,9 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             "let 1 <= min <= max",
         );
     }
+}
+
+fn check_workloads(app: &Descriptor, fail: &mut Fail<'_>) {
     for (name, workload) in &app.workloads {
         for (key, value) in [
             ("core_s", workload.core_s),
@@ -223,6 +260,9 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             );
         }
     }
+}
+
+fn check_files(app: &Descriptor, fail: &mut Fail<'_>) {
     for (i, input) in app.command.files.iter().enumerate() {
         // a name of several lines would tear the message
         let shown = input.path.escape_debug();
@@ -267,6 +307,9 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             ),
         }
     }
+}
+
+fn check_figures(app: &Descriptor, fail: &mut Fail<'_>) {
     for (i, figure) in app.figures.iter().enumerate() {
         if app.figures[..i].iter().any(|f| f.name == figure.name) {
             fail(
@@ -283,6 +326,9 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             );
         }
     }
+}
+
+fn check_outputs(app: &Descriptor, fail: &mut Fail<'_>) {
     for (i, outputs) in app.outputs.iter().enumerate() {
         let others = || {
             app.figures
@@ -321,6 +367,9 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             );
         }
     }
+}
+
+fn check_patterns(app: &Descriptor, fail: &mut Fail<'_>) {
     for (way, pattern, groups) in patterns(app) {
         match regex::Regex::new(&format!("(?m){pattern}")) {
             Err(e) => {
@@ -348,17 +397,6 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             Ok(_) => {}
         }
     }
-    for (way, message) in template_errors(app, None) {
-        fail(
-            &way,
-            message,
-            "templates know program, class, processes, mapping, nodes, rundir, storage, own_checkpoint, w.NAME and user.NAME",
-        );
-    }
-    for error in &mut errors {
-        error.span.get_or_insert(0..0);
-    }
-    errors
 }
 
 /// All regular expressions, with whether each needs one group.

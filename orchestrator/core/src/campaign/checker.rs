@@ -62,6 +62,11 @@ pub fn wrong_seconds(what: &str, value: f64) -> Option<(String, String)> {
         .then(|| (format!("{what} is {value} seconds"), hint.to_owned()))
 }
 
+/// The default of settings that are on.
+pub fn yes() -> bool {
+    true
+}
+
 /// A name that becomes a part of paths and of text in tables.
 pub fn is_name(name: &str) -> bool {
     name.len() <= 64

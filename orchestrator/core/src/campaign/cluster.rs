@@ -1,8 +1,9 @@
 //! Sites of several machines: the checked settings of hosts, ssh and Slurm.
 
+use super::checker::yes;
 use crate::{
     hosts::{HostEntry, SshSettings},
-    inventory::InventoryProgram,
+    inventory::Inventory,
 };
 use serde::{Deserialize, Serialize};
 
@@ -48,11 +49,11 @@ impl Cluster {
         }
     }
 
-    /// The inventory that was not asked for the hosts yet, because only a program can read it.
-    pub fn unknown_hosts(&self) -> Option<&InventoryProgram> {
+    /// The inventory that was not asked for the hosts yet.
+    pub fn unknown_hosts(&self) -> Option<&Inventory> {
         match &self.inventory {
-            Some(InventorySource::Program(program)) if self.hosts.is_empty() => Some(program),
-            Some(_) | None => None,
+            Some(InventorySource::Unasked(inventory)) => Some(inventory),
+            Some(InventorySource::Asked) | None => None,
         }
     }
 }
@@ -60,20 +61,22 @@ impl Cluster {
 /// An inventory that a site's hosts come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InventorySource {
-    /// It was read with the campaign file.
-    Text,
-    /// Only a program can read it.
-    Program(InventoryProgram),
+    /// It was not asked for the hosts yet.
+    Unasked(Inventory),
     /// The hosts were known before the campaign file was read.
-    Known,
+    Asked,
 }
 
 /// How to request nodes from Slurm.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Slurm"))]
+#[serde(deny_unknown_fields, expecting = "a table with settings of Slurm")]
 pub struct SlurmSettings {
-    /// Maximum number of nodes of an allocation.
+    /// Maximum number of nodes of an allocation; mappings over more are excluded.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100_000)))]
     pub nodes: u32,
-    /// Partition.
+    /// Partition. Default: the cluster's.
     pub partition: Option<String>,
     /// Account that is charged.
     pub account: Option<String>,
@@ -83,20 +86,32 @@ pub struct SlurmSettings {
     pub qos: Option<String>,
     /// An existing reservation.
     pub reservation: Option<String>,
-    /// Time limit of a job, seconds; Slurm counts in minutes.
+    /// Time limit of a job, seconds, rounded up to minutes. Default: one hour.
+    #[serde(default = "an_hour")]
+    #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub time_limit_s: f64,
-    /// Whether nodes are not shared with other jobs.
+    /// Whether nodes are not shared with other jobs. Default: true.
+    #[serde(default = "yes")]
     pub exclusive: bool,
-    /// What a job is for.
+    /// What a job covers. Default: `campaign`.
+    #[serde(default)]
     pub allocation: Allocation,
-    /// Whether a job whose node fails, or that is preempted, may be requeued.
+    /// Whether a job may be requeued. Default: false.
+    #[serde(default)]
     pub requeue: bool,
-    /// Time limit for a job in the queue, seconds; `None` for no limit.
+    /// Time limit for a job in the queue, seconds. Default: none.
+    #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub queue_limit_s: Option<f64>,
-    /// What starts the ranks.
+    /// What starts the ranks. Default: `library`.
+    #[serde(default)]
     pub launcher: SlurmLauncher,
     /// Further arguments of sbatch.
+    #[serde(default)]
     pub sbatch_args: Vec<String>,
+}
+
+fn an_hour() -> f64 {
+    3600.0
 }
 
 /// What a Slurm job is for.

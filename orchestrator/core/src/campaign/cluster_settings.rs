@@ -4,11 +4,11 @@ use super::{
     checker::{Checker, Place, path_text},
     cluster::{Cluster, InventorySource, SlurmSettings},
     model::SiteKind,
-    raw::{RawHost, RawSite, RawSlurm},
+    raw::{RawHost, RawSite},
 };
 use crate::{
     hosts::{HostEntry, SshSettings},
-    inventory::{self, Inventory, InventoryError},
+    inventory,
     names::is_host_or_login,
     source::{Span, Step},
 };
@@ -25,70 +25,7 @@ pub fn cluster(
     raw: &RawSite,
     place: &Place<'_>,
 ) -> Option<Cluster> {
-    let given: [(&str, bool, &[SiteKind]); 14] = [
-        ("hosts", !raw.hosts.is_empty(), &[SiteKind::Ssh]),
-        ("inventory", raw.inventory.is_some(), &[SiteKind::Ssh]),
-        ("group", raw.group.is_some(), &[SiteKind::Ssh]),
-        ("head", raw.head.is_some(), &[SiteKind::Ssh]),
-        ("login", raw.login.is_some(), &[SiteKind::Slurm]),
-        ("slurm", raw.slurm.is_some(), &[SiteKind::Slurm]),
-        ("ec2", raw.ec2.is_some(), &[SiteKind::Ec2]),
-        (
-            "user",
-            raw.user.is_some(),
-            &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2],
-        ),
-        (
-            "ssh",
-            raw.ssh.config.is_some() || raw.ssh.known_hosts.is_some(),
-            &[SiteKind::Ssh, SiteKind::Slurm],
-        ),
-        (
-            "base",
-            raw.base.is_some(),
-            &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2],
-        ),
-        (
-            "interface",
-            raw.interface.is_some(),
-            &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2],
-        ),
-        (
-            "cores",
-            raw.cores.is_some(),
-            &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2],
-        ),
-        (
-            "side_by_side",
-            raw.side_by_side,
-            &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2],
-        ),
-        (
-            "lost_after_s",
-            raw.lost_after_s.is_some(),
-            &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2],
-        ),
-    ];
-    for (key, given, kinds) in given {
-        if given && !kinds.contains(&kind) {
-            let names: Vec<String> = kinds
-                .iter()
-                .map(|k| format!("`{}`", kind_name(*k)))
-                .collect();
-            let hint = format!(
-                "remove it; it belongs to sites of the kind {}",
-                names.join(" and ")
-            );
-            check.fail(
-                place(&[key.into()]),
-                format!(
-                    "`{key}` has no meaning for a site of the kind `{}`",
-                    kind_name(kind)
-                ),
-                hint,
-            );
-        }
-    }
+    check_keys(check, kind, raw, place);
     if kind == SiteKind::Local {
         return None;
     }
@@ -155,6 +92,52 @@ pub fn cluster(
     })
 }
 
+/// Refuses keys that belong to sites of other kinds.
+fn check_keys(check: &mut Checker<'_>, kind: SiteKind, raw: &RawSite, place: &Place<'_>) {
+    use SiteKind::{Ec2, Slurm, Ssh};
+    let elsewhere: &[SiteKind] = &[Ssh, Slurm, Ec2];
+    let given: [(&str, bool, &[SiteKind]); 14] = [
+        ("hosts", !raw.hosts.is_empty(), &[Ssh]),
+        ("inventory", raw.inventory.is_some(), &[Ssh]),
+        ("group", raw.group.is_some(), &[Ssh]),
+        ("head", raw.head.is_some(), &[Ssh]),
+        ("login", raw.login.is_some(), &[Slurm]),
+        ("slurm", raw.slurm.is_some(), &[Slurm]),
+        ("ec2", raw.ec2.is_some(), &[Ec2]),
+        ("user", raw.user.is_some(), elsewhere),
+        (
+            "ssh",
+            raw.ssh.config.is_some() || raw.ssh.known_hosts.is_some(),
+            &[Ssh, Slurm],
+        ),
+        ("base", raw.base.is_some(), elsewhere),
+        ("interface", raw.interface.is_some(), elsewhere),
+        ("cores", raw.cores.is_some(), elsewhere),
+        ("side_by_side", raw.side_by_side, elsewhere),
+        ("lost_after_s", raw.lost_after_s.is_some(), elsewhere),
+    ];
+    for (key, given, kinds) in given {
+        if given && !kinds.contains(&kind) {
+            let names: Vec<String> = kinds
+                .iter()
+                .map(|k| format!("`{}`", kind_name(*k)))
+                .collect();
+            let hint = format!(
+                "remove it; it belongs to sites of the kind {}",
+                names.join(" and ")
+            );
+            check.fail(
+                place(&[key.into()]),
+                format!(
+                    "`{key}` has no meaning for a site of the kind `{}`",
+                    kind_name(kind)
+                ),
+                hint,
+            );
+        }
+    }
+}
+
 pub(super) fn kind_name(kind: SiteKind) -> &'static str {
     match kind {
         SiteKind::Local => "local",
@@ -192,29 +175,25 @@ fn hosts(
                 .to_owned();
             let path = crate::paths::expand_path(text, &base, crate::paths::variable)
                 .unwrap_or_else(|_| base.join(text));
-            let mut failed = |error: &InventoryError| {
-                check.errors.push(
-                    check
-                        .source
-                        .error(at.clone(), error.to_string(), error.hint()),
-                )
-            };
-            match check.hosts.get(site) {
+            let inspected;
+            let failed = match check.hosts.get(site) {
                 Some(Ok(known)) if !known.is_empty() => {
-                    (hosts, source) = (known.clone(), Some(InventorySource::Known))
+                    (hosts, source) = (known.clone(), Some(InventorySource::Asked));
+                    None
                 }
-                Some(Err(error)) => failed(error),
+                Some(Err(error)) => Some(error),
                 Some(Ok(_)) | None => {
-                    match inventory::read(&path, raw.group.as_deref().unwrap_or("all")) {
-                        Ok(Inventory::Hosts(found)) => {
-                            (hosts, source) = (found, Some(InventorySource::Text))
-                        }
-                        Ok(Inventory::Program(program)) => {
-                            source = Some(InventorySource::Program(program))
-                        }
-                        Err(error) => failed(&error),
-                    }
+                    inspected = inventory::inspect(&path, raw.group.as_deref().unwrap_or("all"));
+                    source = inspected
+                        .as_ref()
+                        .ok()
+                        .cloned()
+                        .map(InventorySource::Unasked);
+                    inspected.as_ref().err()
                 }
+            };
+            if let Some(error) = failed {
+                check.fail(at, error.to_string(), error.hint());
             }
             for host in &mut hosts {
                 host.user = host.user.take().or_else(|| raw.user.clone());
@@ -250,7 +229,7 @@ fn hosts(
     // those that were kept come from a file that anybody may have written
     for host in hosts
         .iter()
-        .filter(|_| source == Some(InventorySource::Known))
+        .filter(|_| source == Some(InventorySource::Asked))
     {
         entry_names(check, host, || place(&["inventory".into()]));
     }
@@ -306,7 +285,7 @@ fn entry_names(check: &mut Checker<'_>, entry: &HostEntry, place: impl Fn() -> O
     }
     for option in &entry.ssh_options {
         if let Err(problem) = inventory::checked_ssh_option(option) {
-            check.fail(place(), problem, "remove it from the inventory");
+            check.fail(place(), problem.to_string(), "remove it from the inventory");
         }
     }
 }
@@ -323,10 +302,10 @@ fn login_name(check: &mut Checker<'_>, user: &str, span: Option<Span>) {
 
 fn slurm(
     check: &mut Checker<'_>,
-    raw: Option<&RawSlurm>,
+    given: Option<&SlurmSettings>,
     place: &Place<'_>,
 ) -> Option<SlurmSettings> {
-    let Some(raw) = raw else {
+    let Some(slurm) = given else {
         check.fail(
             place(&[]),
             "a site of the kind `slurm` without the table `slurm`",
@@ -335,17 +314,21 @@ fn slurm(
         return None;
     };
     let at = |rest: &[Step<'_>]| place(&[&["slurm".into()], rest].concat());
-    let time_limit_s = raw.time_limit_s.unwrap_or(3600.0);
-    check.seconds("`time_limit_s`", time_limit_s, at(&["time_limit_s".into()]));
-    if let Some(limit) = raw.queue_limit_s {
+    check.whole("nodes", slurm.nodes.into(), 1, 100_000, &at);
+    check.seconds(
+        "`time_limit_s`",
+        slurm.time_limit_s,
+        at(&["time_limit_s".into()]),
+    );
+    if let Some(limit) = slurm.queue_limit_s {
         check.seconds("`queue_limit_s`", limit, at(&["queue_limit_s".into()]));
     }
     let words = [
-        ("partition", &raw.partition),
-        ("account", &raw.account),
-        ("constraint", &raw.constraint),
-        ("qos", &raw.qos),
-        ("reservation", &raw.reservation),
+        ("partition", &slurm.partition),
+        ("account", &slurm.account),
+        ("constraint", &slurm.constraint),
+        ("qos", &slurm.qos),
+        ("reservation", &slurm.reservation),
     ];
     for (key, word) in words {
         if word
@@ -359,7 +342,7 @@ fn slurm(
             );
         }
     }
-    for (i, arg) in raw.sbatch_args.iter().enumerate() {
+    for (i, arg) in slurm.sbatch_args.iter().enumerate() {
         if !arg.starts_with('-') || arg.contains(char::is_control) {
             check.fail(
                 at(&["sbatch_args".into(), i.into()]),
@@ -368,19 +351,5 @@ fn slurm(
             );
         }
     }
-    Some(SlurmSettings {
-        nodes: check.whole("nodes", raw.nodes, 1, 100_000, &at) as u32,
-        partition: raw.partition.clone(),
-        account: raw.account.clone(),
-        constraint: raw.constraint.clone(),
-        qos: raw.qos.clone(),
-        reservation: raw.reservation.clone(),
-        time_limit_s,
-        exclusive: raw.exclusive,
-        allocation: raw.allocation,
-        requeue: raw.requeue,
-        queue_limit_s: raw.queue_limit_s,
-        launcher: raw.launcher,
-        sbatch_args: raw.sbatch_args.clone(),
-    })
+    Some(slurm.clone())
 }

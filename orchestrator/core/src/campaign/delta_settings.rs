@@ -8,9 +8,7 @@ use super::{
     raw::RawDeltas,
 };
 use crate::{point::Moment, source::Step};
-
-/// Smallest and largest block, bytes: as `cvc delta` has them.
-const BLOCKS: std::ops::RangeInclusive<u64> = (4 << 10)..=(1 << 20);
+use cvc_delta_rules::BlockSize;
 
 /// Checks them, where `place` gives positions below `[checkpoint]`.
 pub fn read(check: &mut Checker<'_>, raw: &RawDeltas, place: &Place<'_>) -> DeltaSettings {
@@ -18,7 +16,7 @@ pub fn read(check: &mut Checker<'_>, raw: &RawDeltas, place: &Place<'_>) -> Delt
     list(check, "codecs", &raw.codecs, place);
     list(check, "blocks", &raw.blocks, place);
     for (i, block) in raw.blocks.iter().enumerate() {
-        if !(block.0.is_power_of_two() && BLOCKS.contains(&block.0)) {
+        if BlockSize::new(block.0).is_err() {
             check.fail(
                 place(&["deltas".into(), "blocks".into(), i.into()]),
                 format!("a block of {block}"),
@@ -55,7 +53,7 @@ fn list<T: PartialEq>(check: &mut Checker<'_>, key: &str, list: &[T], place: &Pl
     }
 }
 
-/// Deltas are made of a series that is compared.
+/// Deltas are made of a series that is compared: one that cvc takes, or one that the program writes itself.
 pub fn require_series(
     check: &mut Checker<'_>,
     checkpoint: &CheckpointSettings,
@@ -63,11 +61,11 @@ pub fn require_series(
     place: &Place<'_>,
 ) {
     let is_compared = |grid: &Grid| grid.settings.moment.values.iter().any(Moment::is_compared);
-    if checkpoint.deltas.is_some() && !grids.iter().any(is_compared) {
+    if checkpoint.deltas.is_some() && !checkpoint.own_series && !grids.iter().any(is_compared) {
         check.fail(
             place(&["deltas".into()]),
             "`deltas` without a series of checkpoints",
-            "write `moment = { every_s = 60, count = 8 }`, or remove it: a single checkpoint has no delta",
+            "write `moment = { every_s = 60, count = 8 }`, or `own_series = true` for checkpoints that the program writes itself, or remove it: a single checkpoint has no delta",
         );
     }
 }

@@ -1,74 +1,16 @@
 //! How the checkpoints of a series are stored as deltas: `[checkpoint] deltas`.
 
 use crate::units::ByteSize;
+use cvc_delta_rules::{Codec, MethodName};
 use serde::{Deserialize, Serialize};
-
-/// Against which earlier state a state is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum DeltaMethod {
-    /// None: each is stored in full.
-    Full,
-    /// The one before.
-    Incremental,
-    /// The first.
-    Differential,
-    /// A base, which moves when more than twice as much differs from it as from the state before.
-    Adca,
-    /// As `adca`, with at most three files to a restore.
-    Bounded,
-}
-
-impl DeltaMethod {
-    /// Its name in campaign files and records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Incremental => "incremental",
-            Self::Differential => "differential",
-            Self::Adca => "adca",
-            Self::Bounded => "bounded",
-        }
-    }
-}
-
-/// How blocks are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum DeltaCodec {
-    /// Not at all.
-    None,
-    /// DEFLATE, level 6.
-    Gzip,
-    /// Zstandard, level 3.
-    Zstd,
-    /// LZ4.
-    Lz4,
-}
-
-impl DeltaCodec {
-    /// Its name in campaign files and records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Gzip => "gzip",
-            Self::Zstd => "zstd",
-            Self::Lz4 => "lz4",
-        }
-    }
-}
 
 /// A way to store the states of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeltaWay {
     /// Against which state.
-    pub method: DeltaMethod,
+    pub method: MethodName,
     /// How compressed.
-    pub codec: DeltaCodec,
+    pub codec: Codec,
     /// Bytes of a block.
     pub block: ByteSize,
 }
@@ -77,9 +19,9 @@ pub struct DeltaWay {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeltaSettings {
     /// Methods.
-    pub methods: Vec<DeltaMethod>,
+    pub methods: Vec<MethodName>,
     /// Codecs.
-    pub codecs: Vec<DeltaCodec>,
+    pub codecs: Vec<Codec>,
     /// Sizes of blocks.
     pub blocks: Vec<ByteSize>,
     /// Whether the series stays beside the run.

@@ -59,7 +59,6 @@ pub struct InstanceSpec {
     #[serde(default)]
     pub encrypted: bool,
     /// What burstable instances do when their processor credits are used up; `None` is the cloud's default for the type.
-    #[serde(default)]
     pub credits: Option<Credits>,
 }
 
@@ -225,12 +224,15 @@ pub struct PriceSettings {
     pub per_core_hour_usd: Option<f64>,
 }
 
-/// The budget of a campaign.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// What the campaign may cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, expecting = "a table with `usd`")]
 pub struct Budget {
-    /// US dollars.
+    /// US dollars over all sessions of the campaign. It is not exceeded.
     pub usd: f64,
-    /// What happens to runs when it is used up.
+    /// What happens to runs when it is used up. Default: `end`.
+    #[serde(default)]
     pub when_short: WhenShort,
 }
 

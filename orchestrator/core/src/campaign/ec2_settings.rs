@@ -6,7 +6,7 @@ use super::{
     ec2::{Budget, Credits, Ec2Settings, Image, InstanceSpec, PriceSettings},
     ec2_names::{REGIONS, SIZES, is_region, is_size},
     model::SiteKind,
-    raw::{RawBudget, RawEc2, RawImage},
+    raw::{RawEc2, RawImage},
 };
 use crate::{
     names::is_mount_point,
@@ -49,150 +49,10 @@ pub fn ec2(
         return None;
     };
     let at = |rest: &[Step<'_>]| place(&[&["ec2".into()], rest].concat());
-    let plain = |text: &str| {
-        !text.is_empty()
-            && text
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'))
-    };
-    if !plain(&raw.region) {
-        check.fail(
-            at(&["region".into()]),
-            format!("`{}` is not a valid region", raw.region),
-            "write it as in `us-east-1`",
-        );
-    } else if raw.endpoint.is_none() && !is_region(&raw.region) {
-        // clouds with an address of their own name their regions as they like
-        check.fail(
-            at(&["region".into()]),
-            format!("unknown region `{}`", raw.region),
-            suggestion(&raw.region, "regions", REGIONS),
-        );
-    }
-    // which sites there are to compare was decided before: each has one type, and all are looked at in the first
-    let is_compared = !raw.compare_instance_types.is_empty();
-    let (key, types) = if is_compared {
-        ("compare_instance_types", &raw.compare_instance_types)
-    } else {
-        ("instance_types", &raw.instance_types)
-    };
-    if types.is_empty() {
-        check.fail(
-            at(&["instance_types".into()]),
-            "the list of instance types is empty",
-            "write at least one, as in [\"c5.xlarge\"]",
-        );
-    }
-    for (i, name) in types.iter().enumerate() {
-        if !plain(name) || !name.contains('.') {
-            check.fail(
-                at(&[key.into(), i.into()]),
-                format!("unknown instance type `{name}`"),
-                "write it as in `c5.xlarge`",
-            );
-        } else if let Some((family, size)) = name.split_once('.')
-            && raw.endpoint.is_none()
-            && !is_size(size)
-        {
-            let sizes = suggestion(size, "sizes", SIZES);
-            check.fail(
-                at(&[key.into(), i.into()]),
-                format!("unknown instance type `{name}`: {family} has no size `{size}`"),
-                format!("{sizes}, and multiples as in 4xlarge"),
-            );
-        }
-    }
-    for (i, zone) in raw.zones.iter().enumerate() {
-        if !plain(zone) || !zone.starts_with(&raw.region) {
-            let hint = format!("write it as in `{}a`", raw.region);
-            check.fail(
-                at(&["zones".into(), i.into()]),
-                format!("`{zone}` is not a zone of {}", raw.region),
-                hint,
-            );
-        }
-    }
-    if raw.subnet.is_some() && raw.zones.len() > 1 {
-        check.fail(
-            at(&["subnet".into()]),
-            "`subnet` beside several `zones`",
-            "a subnet lies in one zone: remove `zones`",
-        );
-    }
-    if let Some(endpoint) = &raw.endpoint
-        && !endpoint.starts_with("http://")
-        && !endpoint.starts_with("https://")
-    {
-        check.fail(
-            at(&["endpoint".into()]),
-            format!("`{endpoint}` is not a valid service address"),
-            "begin with http:// or https://",
-        );
-    }
-    for (key, limit) in [("max_price_usd", raw.max_price_usd)] {
-        if limit.is_some_and(|usd| !(usd > 0.0 && usd.is_finite())) {
-            check.fail(
-                at(&[key.into()]),
-                format!("`{key}` must be above zero"),
-                "write US dollars for an hour of one instance",
-            );
-        }
-    }
-    if raw.max_price_usd.is_some() && raw.market == super::Market::OnDemand {
-        check.fail(
-            at(&["max_price_usd".into()]),
-            "`max_price_usd` needs spot instances",
-            "set `market = \"spot\"`, or remove it",
-        );
-    }
-    if let Some(from) = &raw.allow_from
-        && !is_network(from)
-    {
-        let hint = "write a network as in 203.0.113.7/32";
-        check.fail(
-            at(&["allow_from".into()]),
-            format!("`{from}` is not a valid network"),
-            hint,
-        );
-    }
-    if raw.credits.is_some()
-        && raw
-            .instance_types
-            .iter()
-            .all(|name| Credits::of(name, None).is_none())
-    {
-        let hint = "only t2, t3, t3a and t4g are burstable: remove it";
-        check.fail(
-            at(&["credits".into()]),
-            "`credits` without a burstable instance type",
-            hint,
-        );
-    }
-    disk(
-        check,
-        "root",
-        &raw.root.kind,
-        raw.root.iops,
-        raw.root.throughput_mib_s,
-        &|rest| at(&[&["root".into()], rest].concat()),
-    );
-    for (i, volume) in raw.volumes.iter().enumerate() {
-        let place = |rest: &[Step<'_>]| at(&[&["volumes".into(), i.into()], rest].concat());
-        disk(
-            check,
-            "the volume",
-            &volume.kind,
-            volume.iops,
-            volume.throughput_mib_s,
-            &place,
-        );
-        mount(check, &volume.mount, &|| place(&["mount".into()]));
-    }
-    for (key, path) in [("instance_store", &raw.instance_store), ("nfs", &raw.nfs)] {
-        if let Some(path) = path {
-            mount(check, path, &|| at(&[key.into()]));
-        }
-    }
+    check_place(check, raw, &at);
+    check_types(check, raw, &at);
+    check_order(check, raw, &at);
+    check_disks(check, raw, &at);
     let ready_limit_s = raw.ready_limit_s.unwrap_or(READY_LIMIT_S);
     check.seconds(
         "`ready_limit_s`",
@@ -239,6 +99,166 @@ pub fn ec2(
         keep_s: raw.keep.as_ref().map(|text| time(check, "keep", text, &at)),
         install: raw.install,
     })
+}
+
+fn is_plain(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    !text.is_empty() && text.chars().all(fits)
+}
+
+/// Checks where instances are.
+fn check_place(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
+    if !is_plain(&raw.region) {
+        check.fail(
+            at(&["region".into()]),
+            format!("`{}` is not a valid region", raw.region),
+            "write it as in `us-east-1`",
+        );
+    } else if raw.endpoint.is_none() && !is_region(&raw.region) {
+        // clouds with an address of their own name their regions as they like
+        check.fail(
+            at(&["region".into()]),
+            format!("unknown region `{}`", raw.region),
+            suggestion(&raw.region, "regions", REGIONS),
+        );
+    }
+    for (i, zone) in raw.zones.iter().enumerate() {
+        if !is_plain(zone) || !zone.starts_with(&raw.region) {
+            let hint = format!("write it as in `{}a`", raw.region);
+            check.fail(
+                at(&["zones".into(), i.into()]),
+                format!("`{zone}` is not a zone of {}", raw.region),
+                hint,
+            );
+        }
+    }
+    if raw.subnet.is_some() && raw.zones.len() > 1 {
+        check.fail(
+            at(&["subnet".into()]),
+            "`subnet` beside several `zones`",
+            "a subnet lies in one zone: remove `zones`",
+        );
+    }
+    if let Some(endpoint) = &raw.endpoint
+        && !endpoint.starts_with("http://")
+        && !endpoint.starts_with("https://")
+    {
+        check.fail(
+            at(&["endpoint".into()]),
+            format!("`{endpoint}` is not a valid service address"),
+            "begin with http:// or https://",
+        );
+    }
+}
+
+/// Checks their types.
+fn check_types(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
+    // which sites there are to compare was decided before: each has one type, and all are looked at in the first
+    let is_compared = !raw.compare_instance_types.is_empty();
+    let (key, types) = if is_compared {
+        ("compare_instance_types", &raw.compare_instance_types)
+    } else {
+        ("instance_types", &raw.instance_types)
+    };
+    if types.is_empty() {
+        check.fail(
+            at(&["instance_types".into()]),
+            "the list of instance types is empty",
+            "write at least one, as in [\"c5.xlarge\"]",
+        );
+    }
+    for (i, name) in types.iter().enumerate() {
+        if !is_plain(name) || !name.contains('.') {
+            check.fail(
+                at(&[key.into(), i.into()]),
+                format!("unknown instance type `{name}`"),
+                "write it as in `c5.xlarge`",
+            );
+        } else if let Some((family, size)) = name.split_once('.')
+            && raw.endpoint.is_none()
+            && !is_size(size)
+        {
+            let sizes = suggestion(size, "sizes", SIZES);
+            check.fail(
+                at(&[key.into(), i.into()]),
+                format!("unknown instance type `{name}`: {family} has no size `{size}`"),
+                format!("{sizes}, and multiples as in 4xlarge"),
+            );
+        }
+    }
+    if raw.credits.is_some()
+        && raw
+            .instance_types
+            .iter()
+            .all(|name| Credits::of(name, None).is_none())
+    {
+        let hint = "only t2, t3, t3a and t4g are burstable: remove it";
+        check.fail(
+            at(&["credits".into()]),
+            "`credits` without a burstable instance type",
+            hint,
+        );
+    }
+}
+
+/// Checks their price, and who may reach them.
+fn check_order(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
+    if raw
+        .max_price_usd
+        .is_some_and(|usd| !(usd > 0.0 && usd.is_finite()))
+    {
+        check.fail(
+            at(&["max_price_usd".into()]),
+            "`max_price_usd` must be above zero",
+            "write US dollars for an hour of one instance",
+        );
+    }
+    if raw.max_price_usd.is_some() && raw.market == super::Market::OnDemand {
+        check.fail(
+            at(&["max_price_usd".into()]),
+            "`max_price_usd` needs spot instances",
+            "set `market = \"spot\"`, or remove it",
+        );
+    }
+    if let Some(from) = &raw.allow_from
+        && !is_network(from)
+    {
+        let hint = "write a network as in 203.0.113.7/32";
+        check.fail(
+            at(&["allow_from".into()]),
+            format!("`{from}` is not a valid network"),
+            hint,
+        );
+    }
+}
+
+/// Checks their disks and mount points.
+fn check_disks(check: &mut Checker<'_>, raw: &RawEc2, at: &Place<'_>) {
+    disk(
+        check,
+        "root",
+        &raw.root.kind,
+        raw.root.iops,
+        raw.root.throughput_mib_s,
+        &|rest| at(&[&["root".into()], rest].concat()),
+    );
+    for (i, volume) in raw.volumes.iter().enumerate() {
+        let place = |rest: &[Step<'_>]| at(&[&["volumes".into(), i.into()], rest].concat());
+        disk(
+            check,
+            "the volume",
+            &volume.kind,
+            volume.iops,
+            volume.throughput_mib_s,
+            &place,
+        );
+        mount(check, &volume.mount, &|| place(&["mount".into()]));
+    }
+    for (key, path) in [("instance_store", &raw.instance_store), ("nfs", &raw.nfs)] {
+        if let Some(path) = path {
+            mount(check, path, &|| at(&[key.into()]));
+        }
+    }
 }
 
 fn time(check: &mut Checker<'_>, key: &str, text: &str, at: &Place<'_>) -> f64 {
@@ -393,16 +413,13 @@ pub fn price(
 }
 
 /// Checks the budget.
-pub fn budget(check: &mut Checker<'_>, raw: RawBudget, place: &Place<'_>) -> Budget {
-    if !(raw.usd > 0.0 && raw.usd.is_finite()) {
+pub fn budget(check: &mut Checker<'_>, budget: Budget, place: &Place<'_>) -> Budget {
+    if !(budget.usd > 0.0 && budget.usd.is_finite()) {
         check.fail(
             place(&["usd".into()]),
-            format!("`usd` is {}", raw.usd),
+            format!("`usd` is {}", budget.usd),
             "write US dollars above zero, or remove the table",
         );
     }
-    Budget {
-        usd: raw.usd,
-        when_short: raw.when_short,
-    }
+    budget
 }

@@ -136,22 +136,6 @@ impl Grid {
                 not_shared(app_name, mapping, storage),
             );
         }
-        let is_stored = spec.checkpoint.deltas.is_some()
-            && self.settings.checkpointer.at(index).is_driven()
-            && self.settings.moment.at(index).is_compared();
-        let what = if own_checkpoint && spec.checkpoint.own_series {
-            Some("a program's own checkpoints are compared")
-        } else {
-            is_stored.then_some("deltas are made")
-        };
-        if let Some(what) = what.filter(|_| mapping.nodes() > 1 && apart) {
-            return no(
-                ExcludedBy::Combination,
-                format!(
-                    "{what} in one place, but {mapping} stores checkpoints on several nodes: choose a shared storage area"
-                ),
-            );
-        }
         if mapping.nodes() > 1 && apart && !app.sources.is_empty() {
             return no(
                 ExcludedBy::Combination,

@@ -1,35 +1,62 @@
 //! Settings for installing software on a site.
 
+use super::checker::{Checker, Place, path_text};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 /// How software is installed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Install"))]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table that says how software is installed"
+)]
 pub struct InstallSettings {
-    /// Whether packages of the distribution may be installed.
-    pub packages: bool,
-    /// Whether Spack may build what has no package.
+    /// Whether packages of the distribution may be installed, as root. Default: true, but false for Slurm.
+    pub packages: Option<bool>,
+    /// Whether Spack may build what has no package. Default: true.
     pub build: bool,
-    /// Spack's prefix on the nodes, as written; `None` is `SPACK_ROOT` there, or PATH.
+    /// Spack's prefix on the nodes. Default: `SPACK_ROOT` there, or PATH.
     pub spack: Option<String>,
-    /// Directory of the Spack environment on the nodes, as written.
+    /// Directory of the Spack environment on the nodes. Default: `~/.cvc/spack`.
     pub spack_dir: Option<String>,
-    /// Spack specs by name of an MPI library or an application, `dmtcp`, `darshan-runtime`, `darshan-util`.
+    /// Spack specs by name of an MPI library or an application, `dmtcp`, `darshan-runtime`, `darshan-util`: versions and variants.
     pub specs: IndexMap<String, String>,
-    /// Whether each node gets a key of its own that the other nodes accept.
+    /// Whether each node gets a key of its own that the other nodes accept. Default: false.
     pub ssh_keys: bool,
 }
 
 impl Default for InstallSettings {
     fn default() -> Self {
         Self {
-            packages: true,
+            packages: None,
             build: true,
             spack: None,
             spack_dir: None,
             specs: IndexMap::new(),
             ssh_keys: false,
+        }
+    }
+}
+
+impl InstallSettings {
+    /// Checks paths and specs; `place` starts inside the site's table.
+    pub(super) fn check(&self, check: &mut Checker<'_>, place: &Place<'_>) {
+        for (key, path) in [("spack", &self.spack), ("spack_dir", &self.spack_dir)] {
+            if let Some(path) = path {
+                path_text(check, path, place(&["install".into(), key.into()]));
+            }
+        }
+        for (name, spec) in &self.specs {
+            if spec.trim().is_empty() || spec.starts_with('-') || spec.contains(char::is_control) {
+                check.fail(
+                    place(&["install".into(), "specs".into(), name.as_str().into()]),
+                    format!("`{spec}` is not a Spack spec"),
+                    "write it as for `spack install`, as in \"mpich@4.2.3 netmod=ofi\"",
+                );
+            }
         }
     }
 }

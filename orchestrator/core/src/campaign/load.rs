@@ -1,16 +1,15 @@
 //! Reads a campaign file. Sections are decoded one by one, so that all independent errors are reported.
 
 use super::{
-    build::{self, Known, WrittenRule},
+    build::WrittenRule,
     checker::{Checker, KnownHosts, Place, is_name},
-    delta_settings, ec2_settings,
-    factor::{self, Amount, BUILT_IN, Entry, Factor, Value, conditions_of},
-    grid::Grid,
+    draft::{Draft, Groups, Tables},
+    ec2_settings,
+    factor::{self, Amount, Entry, Factor, Value, conditions_of},
     level,
     model::{Site, TraceSettings},
-    predict::PredictSettings,
     predict_settings,
-    raw::{RawCheckpoint, RawReport, RawRun, RawSite, RawTrace, SECTIONS},
+    raw::{RawCheckpoint, RawRun, RawSite, SECTIONS},
     settings,
     spec::Spec,
     variant,
@@ -18,7 +17,7 @@ use super::{
 use crate::app;
 use crate::{
     app::LoadedApp,
-    source::{Source, SourceError, SourceErrors, Span, Step, key_span, span_of, suggestion},
+    source::{Source, SourceError, SourceErrors, Span, Step, span_of, suggestion},
 };
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -36,8 +35,8 @@ pub const SCHEMA: i64 = 1;
 
 /// Reads and checks a campaign file. Descriptors are searched in `apps/` beside the file, then in `app_dirs`.
 ///
-/// It reads only the campaign file, the descriptors and inventories that are text, and starts nothing, whatever the file names: it may be
-/// somebody else's. Hosts that only a program can tell are left out ([`super::Cluster::unknown_hosts`]).
+/// It reads only the campaign file and the descriptors, and starts nothing, whatever the file names: it may be somebody else's. Hosts of
+/// inventories are left out ([`super::Cluster::unknown_hosts`]).
 ///
 /// # Errors
 /// All problems, in the order of the file.
@@ -57,7 +56,7 @@ pub fn load_variant(
     load_with_hosts(path, variant, app_dirs, &KnownHosts::new())
 }
 
-/// Like [`load_variant`], where the hosts of some sites with an inventory are known already: their inventories are not read.
+/// Like [`load_variant`], where the hosts of some sites with an inventory are known already: their inventories are not looked at.
 ///
 /// # Errors
 /// All problems, in the order of the file, those of the hosts included.
@@ -137,55 +136,6 @@ fn load_source(
     }
 }
 
-/// The sites that a site was divided into, one for each instance type that it compares, by its name.
-type Groups = IndexMap<String, Vec<String>>;
-
-/// Factor tables as read, before names are looked up.
-struct Tables {
-    matrix: Vec<Entry>,
-    zips: Vec<Vec<Entry>>,
-    points: Vec<(Vec<Entry>, Span)>,
-    rules: Vec<WrittenRule>,
-}
-
-impl Tables {
-    /// Puts the sites that a site was divided into in its place, wherever its name is a level of its own or a condition. In a `[[zip]]` each
-    /// level stands beside others, so that there each site has to be named.
-    fn name_members(&mut self, groups: &Groups) {
-        let conditions = self.rules.iter_mut().flat_map(|rule| &mut rule.when);
-        let points = self.points.iter_mut().flat_map(|(point, _)| point);
-        for entry in self.matrix.iter_mut().chain(points).chain(conditions) {
-            if entry.factor != Factor::Site {
-                continue;
-            }
-            entry.values = std::mem::take(&mut entry.values)
-                .into_iter()
-                .flat_map(|(value, span)| {
-                    let members = match &value {
-                        Value::Name(name) => groups.get(name),
-                        _ => None,
-                    };
-                    match members {
-                        Some(members) => members
-                            .iter()
-                            .map(|member| (Value::Name(member.clone()), span.clone()))
-                            .collect(),
-                        None => vec![(value, span)],
-                    }
-                })
-                .collect();
-        }
-    }
-
-    /// Every factor that is given anywhere.
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.matrix
-            .iter()
-            .chain(self.zips.iter().flatten())
-            .chain(self.points.iter().flat_map(|(point, _)| point))
-    }
-}
-
 fn read(
     source: &Source,
     table: &DeTable<'_>,
@@ -226,16 +176,13 @@ fn read(
         "checkpoint",
         |check, raw: RawCheckpoint, place| settings::checkpoint(check, &raw, place),
     );
-    let trace = settings_section(&mut check, table, "trace", |_, raw: RawTrace, _| {
-        TraceSettings { tracer: raw.tracer }
+    let trace = settings_section(&mut check, table, "trace", |_, trace: TraceSettings, _| {
+        trace
     });
     let title = name.clone().unwrap_or_default();
-    let report = settings_section(
-        &mut check,
-        table,
-        "report",
-        |check, raw: RawReport, place| settings::report(check, raw, &title, place),
-    );
+    let report = settings_section(&mut check, table, "report", |check, report, place| {
+        settings::report(check, report, &title, place)
+    });
     let budget = table
         .contains_key("budget")
         .then(|| settings_section(&mut check, table, "budget", ec2_settings::budget))
@@ -257,46 +204,23 @@ fn read(
     if !check.errors.is_empty() {
         return None;
     }
-    let (checkpoint, trace) = (checkpoint?, trace?);
-    let known = Known {
-        sites: &sites,
-        apps: &apps,
-        rules: &tables.rules,
-        checkpoint: &checkpoint,
-        trace: &trace,
-    };
-    let grids = grids(&mut check, &known, &tables, table);
-    if check.errors.is_empty() {
-        let place = |rest: &[Step<'_>]| span_of(table, &[&["checkpoint".into()], rest].concat());
-        delta_settings::require_series(&mut check, &checkpoint, &grids, &place);
-    }
-    check_classes(&mut check, &known, &tables);
-    check_rules(&mut check, &known, &tables, predict.as_ref());
-    check_templates(&mut check, &apps, &grids, &tables);
-    let spec = Spec {
+    let draft = Draft {
         path: source.path.clone(),
         text: source.text.clone(),
         name: name?,
-        variant: None,
-        variants: Vec::new(),
         given: given(table),
-        unchanged: Vec::new(),
         description,
         sites,
         apps,
         run: run?,
-        checkpoint,
-        trace,
+        checkpoint: checkpoint?,
+        trace: trace?,
         report: report?,
         budget,
         predict,
-        grids,
+        tables,
     };
-    // Every point is looked at, so only when all the rest is sound.
-    if let Some(settings) = spec.predict.as_ref().filter(|_| check.errors.is_empty()) {
-        predict_settings::check_points(&mut check, &spec, settings, key_span(table, "predict"));
-    }
-    Some(spec)
+    draft.into_spec(&mut check, table)
 }
 
 /// Keys of all sections, as in `run.repeats`.
@@ -740,178 +664,4 @@ fn apps(
         }
     }
     apps
-}
-
-fn grids(
-    check: &mut Checker<'_>,
-    known: &Known<'_>,
-    tables: &Tables,
-    table: &DeTable<'_>,
-) -> Vec<Grid> {
-    let mut grids = Vec::new();
-    let names_app = tables
-        .matrix
-        .iter()
-        .chain(tables.zips.iter().flatten())
-        .any(|e| e.factor == Factor::App);
-    if names_app || tables.points.is_empty() {
-        let axes: Vec<Vec<Entry>> = tables
-            .matrix
-            .iter()
-            .map(|e| vec![e.clone()])
-            .chain(tables.zips.iter().cloned())
-            .collect();
-        let span = key_span(table, "matrix")
-            .or_else(|| key_span(table, "zip"))
-            .or(Some(0..0));
-        grids.extend(build::grid(check, known, &axes, span));
-    }
-    for (point, span) in &tables.points {
-        let mut axis = point.clone();
-        let has = |axis: &[Entry], factor: &Factor| axis.iter().any(|e| e.factor == *factor);
-        for entry in tables.matrix.iter().filter(|e| e.single().is_some()) {
-            // Processes and mapping are alternatives: either one in the point replaces both.
-            let message = match entry.factor {
-                Factor::Processes | Factor::Mapping => {
-                    has(&axis, &Factor::Processes) || has(&axis, &Factor::Mapping)
-                }
-                _ => has(&axis, &entry.factor),
-            };
-            if !message {
-                axis.push(entry.clone());
-            }
-        }
-        if !has(&axis, &Factor::Site)
-            && let Some(first) = known.sites.keys().next()
-            && known.sites.len() > 1
-        {
-            let value = (Value::Name(first.clone()), span.clone());
-            axis.push(Entry {
-                factor: Factor::Site,
-                key: span.clone(),
-                span: span.clone(),
-                values: vec![value],
-            });
-        }
-        grids.extend(build::grid(check, known, &[axis], Some(span.clone())));
-    }
-    grids
-}
-
-/// A workload that no application has is misspelt; one that only some have leaves the others out.
-fn check_classes(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables) {
-    let classes = workloads(known);
-    if classes.is_empty() {
-        // that there is no application is an error of its own
-        return;
-    }
-    for entry in tables.entries().filter(|e| e.factor == Factor::Class) {
-        build::check_names(check, entry, "workload", &classes);
-    }
-}
-
-/// The workloads of all applications.
-fn workloads(known: &Known<'_>) -> Vec<String> {
-    known
-        .apps
-        .values()
-        .flat_map(|a| a.descriptor.workloads.keys().cloned())
-        .collect()
-}
-
-/// Names in rules and in conditions of `[predict]` must exist, or a misspelt one would silently match nothing.
-fn check_rules(
-    check: &mut Checker<'_>,
-    known: &Known<'_>,
-    tables: &Tables,
-    predict: Option<&PredictSettings>,
-) {
-    for entry in predict_settings::entries_of(known, predict) {
-        let names = |of: &dyn Fn(&Site) -> Vec<String>| {
-            known.sites.values().flat_map(of).collect::<Vec<_>>()
-        };
-        match &entry.factor {
-            Factor::Site => build::check_names(
-                check,
-                entry,
-                "site",
-                &known.sites.keys().cloned().collect::<Vec<_>>(),
-            ),
-            Factor::App => build::check_names(
-                check,
-                entry,
-                "application",
-                &known.apps.keys().cloned().collect::<Vec<_>>(),
-            ),
-            Factor::Mpi => build::check_names(
-                check,
-                entry,
-                "MPI library",
-                &names(&|s| s.mpi.keys().cloned().collect()),
-            ),
-            Factor::Storage => build::check_names(
-                check,
-                entry,
-                "storage area",
-                &names(&|s| s.storage.keys().cloned().collect()),
-            ),
-            Factor::Class => build::check_names(check, entry, "workload", &workloads(known)),
-            Factor::User(name) => {
-                if !tables.entries().any(|e| e.factor == entry.factor) {
-                    let free = tables
-                        .entries()
-                        .filter(|e| matches!(e.factor, Factor::User(_)))
-                        .map(|e| e.factor.name());
-                    let hint = suggestion(name, "factors", BUILT_IN.iter().copied().chain(free));
-                    check.fail(
-                        Some(entry.key.clone()),
-                        format!("unknown factor `{name}`"),
-                        hint,
-                    );
-                }
-            }
-            // the others have no names
-            _ => {}
-        }
-    }
-}
-
-/// Templates that name a free factor need it.
-fn check_templates(
-    check: &mut Checker<'_>,
-    apps: &IndexMap<String, LoadedApp>,
-    grids: &[Grid],
-    tables: &Tables,
-) {
-    // Many extra points share an application and its free factors.
-    let mut tried = std::collections::HashSet::new();
-    let mut done = std::collections::HashSet::new();
-    for grid in grids {
-        let users: Vec<&str> = grid.user.iter().map(|(name, _)| name.as_str()).collect();
-        for index in &grid.app.values {
-            let Some((name, app)) = apps
-                .get_index(*index)
-                .filter(|_| tried.insert((*index, users.clone())))
-            else {
-                continue;
-            };
-            if let Some((_, message)) = app::load::template_errors(&app.descriptor, Some(&users))
-                .into_iter()
-                .next()
-                && done.insert(name)
-            {
-                let span = tables
-                    .entries()
-                    .filter(|e| e.factor == Factor::App)
-                    .flat_map(|e| &e.values)
-                    .find(|(v, _)| *v == Value::Name(name.clone()))
-                    .map(|(_, span)| span.clone());
-                check.fail(
-                    span,
-                    format!("{name}: {message}"),
-                    "give the free factor, as in [matrix.user] NAME = [..]",
-                );
-            }
-        }
-    }
 }

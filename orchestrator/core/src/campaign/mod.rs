@@ -2,11 +2,13 @@
 
 mod blocks;
 mod build;
+mod by_code;
 mod checker;
 mod cluster;
 mod cluster_settings;
 mod delta_settings;
 mod deltas;
+mod draft;
 mod ec2;
 mod ec2_names;
 mod ec2_settings;
@@ -14,7 +16,6 @@ mod expansion;
 mod factor;
 mod grid;
 mod install;
-mod install_settings;
 mod kept_hosts;
 mod level;
 mod load;
@@ -26,12 +27,14 @@ mod raw;
 mod schema;
 mod settings;
 mod spec;
+mod stages;
 mod variant;
 
 pub use blocks::{Block, BlockKind, Blocks};
+pub use by_code::SmallCampaign;
 pub use checker::KnownHosts;
 pub use cluster::{Allocation, Cluster, InventorySource, SlurmLauncher, SlurmSettings, WARNING_S};
-pub use deltas::{DeltaCodec, DeltaMethod, DeltaSettings, DeltaWay};
+pub use deltas::{DeltaSettings, DeltaWay};
 pub use ec2::{
     Budget, Credits, Disk, Ec2Settings, Image, InstanceSpec, Market, PriceSettings, Volume,
     WhenShort,
@@ -50,3 +53,4 @@ pub use predict::{PredictSettings, Role};
 #[cfg(feature = "schema")]
 pub use schema::{app_schema, schema};
 pub use spec::Spec;
+pub use stages::StagePlan;

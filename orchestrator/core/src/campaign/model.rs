@@ -43,6 +43,23 @@ pub struct Site {
 }
 
 impl Site {
+    /// This machine, as a file has it that says nothing more about it.
+    pub fn local() -> Self {
+        Self {
+            kind: SiteKind::Local,
+            app_dirs: Vec::new(),
+            oversubscribe: true,
+            storage: StorageArea::usual(),
+            mpi: MpiLibrary::usual(),
+            dmtcp: DmtcpSettings::default(),
+            cluster: None,
+            login: None,
+            ec2: None,
+            price: super::PriceSettings::default(),
+            install: super::InstallSettings::default(),
+        }
+    }
+
     /// Nodes that the site has; a mapping over more is excluded. As many as mappings want while nobody has asked for them.
     pub fn nodes(&self) -> u32 {
         self.known_nodes().unwrap_or(u32::MAX)
@@ -55,6 +72,18 @@ impl Site {
             (None, Some(cluster)) => cluster.known_nodes(),
             (None, None) => Some(1),
         }
+    }
+
+    /// Whether packages of the distribution may be installed. Users of a cluster with a batch system are not root, and its nodes are unknown until
+    /// it allocates them.
+    pub fn installs_packages(&self) -> bool {
+        let usual = self.kind != SiteKind::Slurm;
+        self.install.packages.unwrap_or(usual)
+    }
+
+    /// Whether each node gets a key of its own that the other nodes accept: fresh machines do not know each other.
+    pub fn exchanges_keys(&self) -> bool {
+        self.install.ssh_keys || self.kind == SiteKind::Ec2
     }
 }
 
@@ -125,6 +154,17 @@ pub struct StorageArea {
     pub kind: StorageKind,
 }
 
+impl StorageArea {
+    /// The areas of a site that names none: the run's own directory.
+    pub(super) fn usual() -> IndexMap<String, Self> {
+        let own = Self {
+            path: None,
+            kind: StorageKind::NodeLocal,
+        };
+        IndexMap::from([("run".to_owned(), own)])
+    }
+}
+
 /// Who sees a storage area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -150,6 +190,23 @@ pub struct MpiLibrary {
     pub args: Vec<String>,
     /// I/O layer to use; `None` leaves it to the library. Open MPI only.
     pub io: Option<MpiIo>,
+}
+
+impl MpiLibrary {
+    /// The libraries of a site that names none: those on PATH.
+    pub(super) fn usual() -> IndexMap<String, Self> {
+        let on_path = |family: &MpiFamily| Self {
+            family: *family,
+            source: MpiSource::Path,
+            env: IndexMap::new(),
+            args: Vec::new(),
+            io: None,
+        };
+        let families = MpiFamily::ALL.iter();
+        families
+            .map(|family| (family.word().to_owned(), on_path(family)))
+            .collect()
+    }
 }
 
 crate::mpi_families!(
@@ -183,10 +240,13 @@ pub enum MpiIo {
     Romio,
 }
 
-/// Installation of DMTCP.
+/// Where DMTCP is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Dmtcp"))]
+#[serde(deny_unknown_fields, expecting = "a table with `prefix`")]
 pub struct DmtcpSettings {
-    /// `PREFIX/bin/dmtcp_launch`, as written; `None` is PATH.
+    /// Where it is installed: `PREFIX/bin/dmtcp_launch`. Default: on PATH.
     pub prefix: Option<String>,
 }
 
@@ -315,8 +375,11 @@ impl CheckpointSettings {
 
 /// What is traced.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Trace"))]
+#[serde(deny_unknown_fields, default, expecting = "a table with `tracer`")]
 pub struct TraceSettings {
-    /// The tool.
+    /// The tool. Default: `none`.
     pub tracer: TracerKind,
 }
 
@@ -329,11 +392,28 @@ impl TraceSettings {
 
 /// What is reported.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Report"))]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table with settings of the report"
+)]
 pub struct ReportSettings {
-    /// Files that a report consists of.
+    /// Files that a report consists of. Default: all of them.
     pub formats: Vec<Format>,
-    /// Its heading; the campaign's name if the file gives none.
+    /// Its heading. Default: the name of the campaign.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub title: String,
+}
+
+impl Default for ReportSettings {
+    fn default() -> Self {
+        Self {
+            formats: Format::USUAL.to_vec(),
+            title: String::new(),
+        }
+    }
 }
 
 /// A form of a report.

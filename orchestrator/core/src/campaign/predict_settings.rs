@@ -10,7 +10,7 @@ use super::{
     spec::Spec,
 };
 use crate::{
-    quantity::{self, Quantity},
+    quantity::Quantity,
     source::{Span, suggestion},
 };
 use indexmap::IndexMap;
@@ -144,8 +144,8 @@ fn bounds(check: &mut Checker<'_>, value: &Spanned<DeValue<'_>>) -> IndexMap<Qua
     };
     for (key, value) in table {
         let name = key.get_ref().as_ref();
-        let Some(quantity) = quantity::named_short(name) else {
-            let hint = suggestion(name, "quantities", quantity::JUDGED.map(quantity::short));
+        let Some(quantity) = Quantity::named_short(name) else {
+            let hint = suggestion(name, "quantities", Quantity::judged().map(Quantity::short));
             check.fail(Some(key.span()), format!("unknown quantity `{name}`"), hint);
             continue;
         };

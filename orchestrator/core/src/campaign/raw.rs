@@ -3,18 +3,19 @@
 //! `[matrix]`, `[[zip]]`, `[[points]]` and `when` are read by [`super::factor`], which keeps a position for every value.
 
 use super::{
-    checker::wrong_seconds,
-    cluster::{Allocation, SlurmLauncher},
-    deltas::{DeltaCodec, DeltaMethod},
-    ec2::{Credits, Disk, Market, PriceSettings, Volume, WhenShort},
-    model::{DEFAULT_LOCALE, Format, MpiFamily, MpiIo, Order, StorageKind},
+    checker::{wrong_seconds, yes},
+    cluster::SlurmSettings,
+    ec2::{Credits, Disk, Market, PriceSettings, Volume},
+    install::InstallSettings,
+    model::{DEFAULT_LOCALE, DmtcpSettings, MpiFamily, MpiIo, Order, StorageKind},
 };
 use crate::{
     hosts::HostKeys,
-    point::{Moment, TracerKind},
+    point::Moment,
     source::Step,
     units::{ByteSize, counted},
 };
+use cvc_delta_rules::{Codec, MethodName};
 use indexmap::IndexMap;
 use serde::{
     Deserialize, Deserializer,
@@ -56,7 +57,6 @@ pub struct RawSite {
     #[serde(default)]
     pub app_dirs: Vec<String>,
     /// Whether more processes than cores may run on a node. Default: true on this machine, false elsewhere.
-    #[serde(default)]
     pub oversubscribe: Option<bool>,
     /// Storage areas by name; the first is the default. Default: `run`, the run's own directory.
     #[serde(default)]
@@ -66,56 +66,45 @@ pub struct RawSite {
     pub mpi: IndexMap<String, RawMpi>,
     /// Where DMTCP is. Default: on PATH.
     #[serde(default)]
-    pub dmtcp: RawDmtcp,
+    pub dmtcp: DmtcpSettings,
     /// Nodes of a site of the kind `ssh`, in the order of mappings: names as ssh knows them, or tables with `name`, `address`, ...
     #[serde(default)]
     pub hosts: Vec<RawHost>,
-    /// Instead of `hosts`: an Ansible inventory (INI or YAML), relative to this file.
-    #[serde(default)]
+    /// Instead of `hosts`: an Ansible inventory, relative to this file.
     pub inventory: Option<String>,
     /// Group of the inventory. Default: `all`.
-    #[serde(default)]
     pub group: Option<String>,
     /// Kind `ssh`: the machine that launches MPI. Default: the first host.
-    #[serde(default)]
     pub head: Option<RawHost>,
     /// Kind `slurm`: the machine where sbatch is called. Default: this one.
-    #[serde(default)]
     pub login: Option<RawHost>,
     /// User on all hosts that do not name one. Default: as in the ssh configuration.
-    #[serde(default)]
     pub user: Option<String>,
     /// How ssh is used.
     #[serde(default)]
     pub ssh: RawSsh,
     /// Directory on the nodes for cvc's own files and for runs without a storage area. Default: `~/.cvc`.
-    #[serde(default)]
     pub base: Option<String>,
     /// Network interface that MPI uses between nodes. Default: left to the library.
-    #[serde(default)]
     pub interface: Option<String>,
     /// Cores of a node. Default: as the nodes say.
-    #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100_000)))]
     pub cores: Option<i64>,
     /// Whether points that need few nodes run at the same time on different ones; neighbours disturb measurements. Default: false.
     #[serde(default)]
     pub side_by_side: bool,
     /// Silence after which a node counts as lost, seconds. Default: 15.
-    #[serde(default)]
     pub lost_after_s: Option<f64>,
     /// Kind `slurm`: how to request nodes.
-    #[serde(default)]
-    pub slurm: Option<RawSlurm>,
+    pub slurm: Option<SlurmSettings>,
     /// Kind `ec2`: how to request instances.
-    #[serde(default)]
     pub ec2: Option<RawEc2>,
     /// Price of a node or a core, where no cloud gives it.
     #[serde(default)]
     pub price: PriceSettings,
     /// How software is installed by `cvc install`.
     #[serde(default)]
-    pub install: RawInstall,
+    pub install: InstallSettings,
 }
 
 /// How to request EC2 instances.
@@ -140,29 +129,23 @@ pub struct RawEc2 {
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
     pub nodes: i64,
     /// Profile of the AWS configuration. Default: as for the AWS command line.
-    #[serde(default)]
     pub profile: Option<String>,
     /// Address of a compatible cloud, or a test's, instead of AWS's own. Default: `AWS_ENDPOINT_URL`, or AWS itself.
-    #[serde(default)]
     pub endpoint: Option<String>,
     /// Zones, in order of preference; all nodes are in one. Default: every zone that has the type.
     #[serde(default)]
     pub zones: Vec<String>,
     /// Subnet, which determines the zone. Default: the default one of each zone.
-    #[serde(default)]
     pub subnet: Option<String>,
     /// Their image: `debian-12`, `debian-13`, `ubuntu-22.04`, `ubuntu-24.04`, `amazon-linux-2023`, `ami-...`, or a table. Default:
     /// `debian-12`.
-    #[serde(default)]
     pub image: Option<RawImage>,
     /// Their market. Default: `on-demand`.
     #[serde(default)]
     pub market: Market,
     /// Spot market: maximum price of one instance, US dollars an hour. Default: the on-demand price.
-    #[serde(default)]
     pub max_price_usd: Option<f64>,
     /// Whether they are in a cluster placement group. Default: if the type allows it and there is more than one.
-    #[serde(default)]
     pub placement_group: Option<bool>,
     /// Whether they have the Elastic Fabric Adapter. Default: false.
     #[serde(default)]
@@ -174,31 +157,24 @@ pub struct RawEc2 {
     #[serde(default)]
     pub volumes: Vec<Volume>,
     /// Where the machine's own disks are mounted. Default: they are left alone.
-    #[serde(default)]
     pub instance_store: Option<String>,
     /// Directory that the first node exports by NFS and all others mount. Default: none.
-    #[serde(default)]
     pub nfs: Option<String>,
     /// Time after the last contact with cvc at which an instance ends itself, as in `4h`; with a budget, no later than the budget covers.
     /// Default: `4h`.
-    #[serde(default)]
     pub lifetime: Option<String>,
     /// Time for which instances are kept after the campaign, for the next one with the same settings, as in `30m`. Default: not at all.
-    #[serde(default)]
     pub keep: Option<String>,
     /// Time limit for an instance to answer by ssh, seconds. Default: 300.
-    #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub ready_limit_s: Option<f64>,
     /// Addresses from which ssh is allowed, as in `203.0.113.7/32`. Default: the caller's own address.
-    #[serde(default)]
     pub allow_from: Option<String>,
     /// Whether all EBS volumes are encrypted, with the key of the account. Default: true.
     #[serde(default = "yes")]
     pub encrypted: bool,
     /// What burstable instances (t2, t3, t3a, t4g) do when their processor credits are used up. Default: `standard` for t2, `unlimited` for
     /// the others.
-    #[serde(default)]
     pub credits: Option<Credits>,
     /// Whether what the campaign needs is installed on fresh instances. Default: true.
     #[serde(default = "yes")]
@@ -227,51 +203,11 @@ pub enum RawImage {
 #[serde(deny_unknown_fields)]
 pub struct RawImageTable {
     /// Its owner: an account number, `amazon` or `self`; with `name`.
-    #[serde(default)]
     pub owner: Option<String>,
     /// Its name, with `*` and `?`; the newest that matches is taken.
-    #[serde(default)]
     pub name: Option<String>,
     /// Instead: the parameter of the Systems Manager that names it.
-    #[serde(default)]
     pub ssm: Option<String>,
-}
-
-/// What the campaign may cost.
-#[derive(Clone, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "Budget"))]
-#[serde(deny_unknown_fields, expecting = "a table with `usd`")]
-pub struct RawBudget {
-    /// US dollars over all sessions of the campaign. It is not exceeded.
-    pub usd: f64,
-    /// What happens to runs when it is used up. Default: `end`.
-    #[serde(default)]
-    pub when_short: WhenShort,
-}
-
-/// How software is installed.
-#[derive(Clone, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "Install"))]
-#[serde(
-    deny_unknown_fields,
-    default,
-    expecting = "a table that says how software is installed"
-)]
-pub struct RawInstall {
-    /// Whether packages of the distribution may be installed, as root. Default: true, but false for Slurm.
-    pub packages: Option<bool>,
-    /// Whether Spack may build what has no package. Default: true.
-    pub build: Option<bool>,
-    /// Spack's prefix on the nodes. Default: `SPACK_ROOT` there, or PATH.
-    pub spack: Option<String>,
-    /// Directory of the Spack environment on the nodes. Default: `~/.cvc/spack`.
-    pub spack_dir: Option<String>,
-    /// Spack specs by name of an MPI library or an application, `dmtcp`, `darshan-runtime`, `darshan-util`: versions and variants.
-    pub specs: IndexMap<String, String>,
-    /// Whether each node gets a key of its own that the other nodes accept. Default: false.
-    pub ssh_keys: bool,
 }
 
 /// A machine: its name, or a table.
@@ -295,19 +231,14 @@ pub struct RawHostTable {
     /// Its name in messages, host files and reports.
     pub name: String,
     /// Name or address that ssh connects to. Default: its name.
-    #[serde(default)]
     pub address: Option<String>,
     /// Name or address by which the other nodes reach it. Default: its address.
-    #[serde(default)]
     pub internal: Option<String>,
     /// User there.
-    #[serde(default)]
     pub user: Option<String>,
     /// Port of its sshd.
-    #[serde(default)]
     pub port: Option<u16>,
     /// File with the private key. `~` and `$VARS` are allowed; a relative path is below the campaign file.
-    #[serde(default)]
     pub identity_file: Option<String>,
 }
 
@@ -329,59 +260,6 @@ pub struct RawSsh {
     pub host_keys: HostKeys,
 }
 
-/// How to request nodes from Slurm.
-#[derive(Clone, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "Slurm"))]
-#[serde(deny_unknown_fields, expecting = "a table with settings of Slurm")]
-pub struct RawSlurm {
-    /// Maximum number of nodes of an allocation; mappings over more are excluded.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100_000)))]
-    pub nodes: i64,
-    /// Partition. Default: the cluster's.
-    #[serde(default)]
-    pub partition: Option<String>,
-    /// Account that is charged.
-    #[serde(default)]
-    pub account: Option<String>,
-    /// Features that nodes must have.
-    #[serde(default)]
-    pub constraint: Option<String>,
-    /// Quality of service.
-    #[serde(default)]
-    pub qos: Option<String>,
-    /// An existing reservation.
-    #[serde(default)]
-    pub reservation: Option<String>,
-    /// Time limit of a job, seconds, rounded up to minutes. Default: one hour.
-    #[serde(default)]
-    #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
-    pub time_limit_s: Option<f64>,
-    /// Whether nodes are not shared with other jobs. Default: true.
-    #[serde(default = "yes")]
-    pub exclusive: bool,
-    /// What a job covers. Default: `campaign`.
-    #[serde(default)]
-    pub allocation: Allocation,
-    /// Whether a job may be requeued. Default: false.
-    #[serde(default)]
-    pub requeue: bool,
-    /// Time limit for a job in the queue, seconds. Default: none.
-    #[serde(default)]
-    #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
-    pub queue_limit_s: Option<f64>,
-    /// What starts the ranks. Default: `library`.
-    #[serde(default)]
-    pub launcher: SlurmLauncher,
-    /// Further arguments of sbatch.
-    #[serde(default)]
-    pub sbatch_args: Vec<String>,
-}
-
-fn yes() -> bool {
-    true
-}
-
 /// A directory tree where runs write.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -392,7 +270,6 @@ fn yes() -> bool {
 )]
 pub struct RawStorage {
     /// The directory. `~` and `$VARS` are allowed; a relative one is relative to this file. Default: the run's own directory.
-    #[serde(default)]
     pub path: Option<String>,
     /// Who sees it. Default: `node-local`.
     #[serde(default)]
@@ -411,13 +288,10 @@ pub struct RawMpi {
     /// Which launcher and which settings it understands.
     pub family: MpiFamily,
     /// Where it is installed: `PREFIX/bin/mpiexec`.
-    #[serde(default)]
     pub prefix: Option<String>,
     /// An environment module that is loaded first.
-    #[serde(default)]
     pub module: Option<String>,
     /// Its launcher, by name or path.
-    #[serde(default)]
     pub mpiexec: Option<String>,
     /// Extra environment.
     #[serde(default)]
@@ -426,19 +300,7 @@ pub struct RawMpi {
     #[serde(default)]
     pub args: Vec<String>,
     /// I/O layer to use; Open MPI only.
-    #[serde(default)]
     pub io: Option<MpiIo>,
-}
-
-/// Where DMTCP is.
-#[derive(Clone, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "Dmtcp"))]
-#[serde(deny_unknown_fields, expecting = "a table with `prefix`")]
-pub struct RawDmtcp {
-    /// Where it is installed: `PREFIX/bin/dmtcp_launch`. Default: on PATH.
-    #[serde(default)]
-    pub prefix: Option<String>,
 }
 
 /// Repeats, order, limits.
@@ -548,10 +410,10 @@ pub struct RawCheckpoint {
 pub struct RawDeltas {
     /// Against which earlier checkpoint each is stored. Default: the one before.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
-    pub methods: Vec<DeltaMethod>,
+    pub methods: Vec<MethodName>,
     /// How blocks are compressed. Default: zstd.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
-    pub codecs: Vec<DeltaCodec>,
+    pub codecs: Vec<Codec>,
     /// Sizes of blocks: powers of two from 4KiB to 1MiB. Default: 4KiB, a page.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub blocks: Vec<ByteSize>,
@@ -562,8 +424,8 @@ pub struct RawDeltas {
 impl Default for RawDeltas {
     fn default() -> Self {
         Self {
-            methods: vec![DeltaMethod::Incremental],
-            codecs: vec![DeltaCodec::Zstd],
+            methods: vec![MethodName::Incremental],
+            codecs: vec![Codec::Zstd],
             blocks: vec![ByteSize(4 << 10)],
             keep: false,
         }
@@ -805,7 +667,6 @@ pub enum RawRepeats {
 pub struct RawUntil {
     /// Fewest counted runs of each point. Default: 5, or `max` if that is less.
     #[cfg_attr(feature = "schema", schemars(range(min = 3, max = 10_000)))]
-    #[serde(default)]
     pub min: Option<i64>,
     /// Most counted runs of each point.
     #[cfg_attr(feature = "schema", schemars(range(min = 3, max = 10_000)))]
@@ -814,7 +675,6 @@ pub struct RawUntil {
     pub until: String,
     /// Quantity whose interval counts, as in the report's data. Default: the checkpoint's time and the wall time, as far as they are
     /// measured, else the bytes stored.
-    #[serde(default)]
     pub of: Option<String>,
 }
 
@@ -830,39 +690,4 @@ pub enum Seconds {
     One(f64),
     /// Several.
     Many(Vec<f64>),
-}
-
-/// What is traced.
-#[derive(Clone, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "Trace"))]
-#[serde(deny_unknown_fields, default, expecting = "a table with `tracer`")]
-pub struct RawTrace {
-    /// The tool. Default: `none`.
-    pub tracer: TracerKind,
-}
-
-/// What is reported.
-#[derive(Clone, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "Report"))]
-#[serde(
-    deny_unknown_fields,
-    default,
-    expecting = "a table with settings of the report"
-)]
-pub struct RawReport {
-    /// Files that a report consists of. Default: all of them.
-    pub formats: Vec<Format>,
-    /// Its heading. Default: the name of the campaign.
-    pub title: Option<String>,
-}
-
-impl Default for RawReport {
-    fn default() -> Self {
-        Self {
-            formats: Format::USUAL.to_vec(),
-            title: None,
-        }
-    }
 }

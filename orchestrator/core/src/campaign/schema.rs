@@ -8,8 +8,10 @@
 #![expect(dead_code, reason = "these types only describe the file")]
 
 use super::{
+    ec2::Budget,
     level::Level,
-    raw::{RawBudget, RawCheckpoint, RawReport, RawRun, RawSite, RawTrace},
+    model::{ReportSettings, TraceSettings},
+    raw::{RawCheckpoint, RawRun, RawSite},
 };
 use crate::point::UserValue;
 use indexmap::IndexMap;
@@ -37,7 +39,6 @@ struct RawCampaign {
     #[schemars(regex(pattern = r"^[a-z0-9][a-z0-9_-]*$"))]
     name: String,
     /// The variant to use if none is given; set in the copy of the file that is kept with the runs.
-    #[serde(default)]
     variant: Option<String>,
     /// One line for people.
     #[serde(default)]
@@ -45,7 +46,6 @@ struct RawCampaign {
     /// Places where runs happen, by name.
     sites: IndexMap<String, RawSite>,
     /// Factors; every combination of their values is a point.
-    #[serde(default)]
     matrix: Option<RawMatrix>,
     /// Factors that vary together instead of being combined with each other.
     #[serde(default)]
@@ -64,15 +64,13 @@ struct RawCampaign {
     checkpoint: RawCheckpoint,
     /// What is traced.
     #[serde(default)]
-    trace: RawTrace,
+    trace: TraceSettings,
     /// What is reported.
     #[serde(default)]
-    report: RawReport,
+    report: ReportSettings,
     /// What the campaign may cost.
-    #[serde(default)]
-    budget: Option<RawBudget>,
+    budget: Option<Budget>,
     /// The points that models are fitted on and judged on, and the bounds that they must keep.
-    #[serde(default)]
     predict: Option<RawPredict>,
     /// The same campaign with some keys changed, by name.
     #[serde(default)]
@@ -88,40 +86,29 @@ struct RawVariant {
     #[serde(default)]
     remove: Vec<String>,
     /// One line for people.
-    #[serde(default)]
     description: Option<String>,
     /// What differs, by site.
     #[serde(default)]
     sites: IndexMap<String, IndexMap<String, serde_json::Value>>,
     /// Factors that differ. `processes` or `mapping` here takes the place of both.
-    #[serde(default)]
     matrix: Option<RawMatrix>,
     /// Instead of the file's.
-    #[serde(default)]
     zip: Option<Vec<RawZip>>,
     /// Instead of the file's.
-    #[serde(default)]
     exclude: Option<Vec<RawExclude>>,
     /// Instead of the file's.
-    #[serde(default)]
     points: Option<Vec<RawPoint>>,
     /// Settings of the runs that differ.
-    #[serde(default)]
     run: Option<RawRun>,
     /// Settings of the checkpoints that differ.
-    #[serde(default)]
     checkpoint: Option<RawCheckpoint>,
     /// What is traced instead.
-    #[serde(default)]
-    trace: Option<RawTrace>,
+    trace: Option<TraceSettings>,
     /// Settings of the report that differ.
-    #[serde(default)]
-    report: Option<RawReport>,
+    report: Option<ReportSettings>,
     /// What it may cost instead.
-    #[serde(default)]
-    budget: Option<RawBudget>,
+    budget: Option<Budget>,
     /// Other training and held-out points, or bounds.
-    #[serde(default)]
     predict: Option<IndexMap<String, serde_json::Value>>,
 }
 
@@ -195,21 +182,19 @@ struct RawPredict {
     #[schemars(length(min = 1))]
     train: Vec<IndexMap<String, serde_json::Value>>,
     /// Conditions for the points that models are judged on. Default: every point that is not a training point.
-    #[serde(default)]
     #[schemars(length(min = 1))]
     held_out: Option<Vec<IndexMap<String, serde_json::Value>>>,
     /// Largest mean error in percent, by quantity, over the held-out points of a program and MPI library.
     #[serde(default)]
     max_error: RawBounds,
     /// Minimum share of the held-out cells that have a 95 % interval, and of those the share that lie within it, percent. Default: no bound.
-    #[serde(default)]
     #[schemars(range(max = 100))]
     min_coverage: Option<f64>,
 }
 
 /// Percents by quantity.
 #[derive(Default, JsonSchema)]
-#[schemars(rename = "Bounds", extend("propertyNames" = { "enum": crate::quantity::JUDGED.map(crate::quantity::short) }))]
+#[schemars(rename = "Bounds", extend("propertyNames" = { "enum": crate::quantity::Quantity::judged().map(crate::quantity::Quantity::short).collect::<Vec<_>>() }))]
 #[serde(transparent)]
 struct RawBounds(IndexMap<String, f64>);
 

@@ -3,12 +3,12 @@
 use super::{
     blocks::{BlockKind, Blocks},
     checker::{Checker, Place, is_name, path_text},
-    cluster_settings, delta_settings, ec2_settings, install_settings,
+    cluster_settings, delta_settings, ec2_settings,
     model::{
-        CheckpointSettings, DmtcpSettings, MpiFamily, MpiLibrary, MpiSource, ReportSettings,
-        RunSettings, Site, SiteKind, StorageArea, StorageKind, Until,
+        CheckpointSettings, MpiFamily, MpiLibrary, MpiSource, ReportSettings, RunSettings, Site,
+        SiteKind, StorageArea, Until,
     },
-    raw::{RawCheckpoint, RawMpi, RawRepeats, RawReport, RawRun, RawSite, RawUntil},
+    raw::{RawCheckpoint, RawMpi, RawRepeats, RawRun, RawSite, RawUntil},
 };
 use crate::{
     names::wrong_variable,
@@ -256,14 +256,15 @@ pub fn checkpoint(
     }
 }
 
+/// Checks the section, and gives the report the campaign's name as its title unless it has one.
 pub fn report(
     check: &mut Checker<'_>,
-    raw: RawReport,
+    mut report: ReportSettings,
     name: &str,
     place: &Place<'_>,
 ) -> ReportSettings {
-    for (i, format) in raw.formats.iter().enumerate() {
-        if raw.formats[..i].contains(format) {
+    for (i, format) in report.formats.iter().enumerate() {
+        if report.formats[..i].contains(format) {
             check.fail(
                 place(&["formats".into(), i.into()]),
                 "the format is given twice",
@@ -271,20 +272,17 @@ pub fn report(
             );
         }
     }
-    if raw.formats.is_empty() {
+    if report.formats.is_empty() {
         check.fail(
             place(&["formats".into()]),
             "the list of formats is empty",
             "give at least one of html, csv, json, markdown, latex",
         );
     }
-    ReportSettings {
-        formats: raw.formats,
-        title: raw
-            .title
-            .filter(|t| !t.trim().is_empty())
-            .unwrap_or_else(|| name.to_owned()),
+    if report.title.trim().is_empty() {
+        report.title = name.to_owned();
     }
+    report
 }
 
 /// A site; `place` starts inside its table.
@@ -312,7 +310,7 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
     let cluster = kind.and_then(|kind| cluster_settings::cluster(check, kind, name, &raw, place));
     let ec2 = kind.and_then(|kind| ec2_settings::ec2(check, kind, raw.ec2.as_ref(), place));
     let price = ec2_settings::price(check, kind, raw.price, place);
-    let install = install_settings::install(check, kind, &raw, place);
+    raw.install.check(check, place);
     let mut storage = IndexMap::new();
     for (area, raw) in raw.storage {
         let way: [Step<'_>; 2] = ["storage".into(), area.as_str().into()];
@@ -339,13 +337,7 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
         );
     }
     if storage.is_empty() {
-        storage.insert(
-            "run".to_owned(),
-            StorageArea {
-                path: None,
-                kind: StorageKind::NodeLocal,
-            },
-        );
+        storage = StorageArea::usual();
     }
     let mut mpi = IndexMap::new();
     for (library, raw) in raw.mpi {
@@ -365,16 +357,7 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
         mpi.insert(library, checked);
     }
     if mpi.is_empty() {
-        for family in MpiFamily::ALL {
-            let found = MpiLibrary {
-                family: *family,
-                source: MpiSource::Path,
-                env: IndexMap::new(),
-                args: Vec::new(),
-                io: None,
-            };
-            mpi.insert(family.word().to_owned(), found);
-        }
+        mpi = MpiLibrary::usual();
     }
     if !is_name(name) {
         check.fail(
@@ -389,14 +372,12 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
         oversubscribe: raw.oversubscribe.unwrap_or(kind == Some(SiteKind::Local)),
         storage,
         mpi,
-        dmtcp: DmtcpSettings {
-            prefix: raw.dmtcp.prefix,
-        },
+        dmtcp: raw.dmtcp,
         cluster,
         login: raw.user.clone().filter(|_| kind == Some(SiteKind::Ec2)),
         ec2,
         price,
-        install,
+        install: raw.install,
     })
 }
 

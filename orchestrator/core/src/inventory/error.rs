@@ -1,32 +1,36 @@
 //! Errors of inventories.
 
-use std::path::{Path, PathBuf};
+use super::answer::HostProblem;
+use std::path::PathBuf;
+
+/// How to read inventories on a machine without Ansible.
+pub(super) const INSTALL: &str = "install ansible-core (Debian, Ubuntu: apt-get install ansible-core; elsewhere: pipx install ansible-core), or write the hosts into the campaign file: hosts = [\"NAME\", ...]";
 
 /// An inventory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InventoryError {
-    /// The file.
+    /// The file cannot be read.
     #[error("cannot read the inventory {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// The inventory.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,
     },
-    /// A line of it.
-    #[error("{}:{line}: {problem}", path.display())]
-    Line {
-        /// Which file.
+    /// A host cannot be reached as the inventory says.
+    #[error("the inventory {}: {}{problem}", path.display(), named(host, problem))]
+    Host {
+        /// The inventory.
         path: PathBuf,
-        /// Line, from 1.
-        line: usize,
-        /// What is wrong.
-        problem: String,
+        /// The host.
+        host: String,
+        /// The reason.
+        problem: HostProblem,
     },
     /// The group is unknown.
     #[error("the inventory {} has no group `{group}`", path.display())]
     NoGroup {
-        /// Which file.
+        /// The inventory.
         path: PathBuf,
         /// The group.
         group: String,
@@ -36,23 +40,27 @@ pub enum InventoryError {
     /// It has no host in this group.
     #[error("the inventory {} has no host in the group `{group}`", path.display())]
     Empty {
-        /// Which file.
+        /// The inventory.
         path: PathBuf,
         /// The group.
         group: String,
     },
-    /// Only Ansible could read it, and that is not installed.
-    #[error("the inventory {} {reason}, so only ansible-inventory can read it, which is not installed", path.display())]
+    /// Ansible is not installed.
+    #[error("the inventory {} cannot be read without ansible-inventory, which is not installed", path.display())]
     NeedsAnsible {
-        /// Which.
+        /// The inventory.
         path: PathBuf,
-        /// What it is.
-        reason: &'static str,
     },
-    /// Ansible cannot read it either.
+    /// Ansible cannot parse a file. Its messages quote the file, which a campaign file from elsewhere may name whatever it is, so they are not shown.
+    #[error("ansible-inventory cannot parse {} as INI, YAML or TOML", path.display())]
+    Unparsed {
+        /// The inventory.
+        path: PathBuf,
+    },
+    /// Ansible gives no usable answer.
     #[error("ansible-inventory cannot read {}: {message}", path.display())]
     Ansible {
-        /// Which.
+        /// The inventory.
         path: PathBuf,
         /// The end of its output.
         message: String,
@@ -66,41 +74,21 @@ impl InventoryError {
             Self::Read { .. } => {
                 "give the path of an inventory; relative ones are relative to this file".into()
             }
-            Self::Line { .. } => {
-                "correct the line; `ansible-inventory --list` may tell more".into()
-            }
+            Self::Host { .. } => "correct the inventory, or use a group without this host".into(),
             Self::NoGroup { known, .. } => format!("its groups are {}", known.join(", ")),
             Self::Empty { .. } => "give another `group`, or add hosts to it".into(),
-            Self::NeedsAnsible { path, .. } => format!(
-                "install ansible-core (Debian, Ubuntu: apt-get install ansible-core), or write its output to a file: {}",
-                to_file(path)
-            ),
-            Self::Ansible { path, .. } => {
-                format!("see ansible-inventory -i {} --list", path.display())
+            Self::NeedsAnsible { .. } => INSTALL.into(),
+            Self::Unparsed { path } | Self::Ansible { path, .. } => {
+                format!("run ansible-inventory -i {} --list", path.display())
             }
         }
     }
 }
 
-/// The command that writes the hosts of an inventory to a file.
-pub(super) fn to_file(path: &Path) -> String {
-    format!(
-        "ansible-inventory -i {} --list --yaml --output hosts.yml",
-        path.display()
-    )
-}
-
-/// The problem of a line, before the file is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Complaint {
-    pub line: usize,
-    pub problem: String,
-}
-
-/// Fails with a complaint.
-pub(super) fn complain<T>(line: usize, problem: impl Into<String>) -> Result<T, Complaint> {
-    Err(Complaint {
-        line,
-        problem: problem.into(),
-    })
+/// The host in front of a problem, unless its name is the problem.
+fn named(host: &str, problem: &HostProblem) -> String {
+    match problem {
+        HostProblem::Name => String::new(),
+        _ => format!("host `{host}`: "),
+    }
 }

@@ -1,18 +1,15 @@
 //! Ansible inventories, as far as a site needs them: the hosts of a group and how to reach them.
 //!
-//! Files in INI and YAML are read here. For directories, programs, plugins, and `group_vars` and `host_vars` beside the file, cvc asks
-//! `ansible-inventory`, if installed, but only in commands that may start what a campaign file names.
+//! `ansible-inventory --list` reads them, which is not called here: loading a campaign starts nothing. An inventory is inspected with the campaign
+//! file; a step of its own asks for the hosts.
 
+mod answer;
 mod error;
-mod groups;
-mod ini;
-mod program;
-mod ranges;
-mod read;
+mod source;
 mod ssh_args;
-mod yaml;
 
+pub use answer::{HostProblem, parse_answer};
 pub use error::InventoryError;
-pub use program::{IS_PROGRAM, parse_answer};
-pub use read::{Inventory, InventoryProgram, parse, read};
+pub use source::{Inventory, InventoryKind, inspect};
+pub use ssh_args::SshArgsError;
 pub(crate) use ssh_args::checked as checked_ssh_option;

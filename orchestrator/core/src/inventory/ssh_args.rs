@@ -1,6 +1,6 @@
 //! The arguments for ssh that inventories give: `ansible_ssh_args`, `ansible_ssh_common_args`, `ansible_ssh_extra_args`.
 
-use crate::words;
+use crate::words::{self, WordsProblem};
 
 /// Options of ssh that are passed on: how to reach a host and how to log in.
 const PASSED_ON: [&str; 29] = [
@@ -63,21 +63,36 @@ const SET_BY_CVC: [&str; 24] = [
     "VerifyHostKeyDNS",
 ];
 
+/// The reason why arguments of ssh are refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SshArgsError {
+    /// They cannot be split into words.
+    #[error(transparent)]
+    Words(#[from] WordsProblem),
+    /// A word that is not an option.
+    #[error("`{0}` is not an option of ssh")]
+    NoOption(String),
+    /// An option that cvc does not pass on.
+    #[error("ssh's option `{0}` cannot be passed on")]
+    Refused(String),
+    /// An option at the end without its value.
+    #[error("ssh's option `{0}` has no value")]
+    NoValue(String),
+    /// A setting without a usable value.
+    #[error("ssh's option `{0}` has no valid value")]
+    InvalidValue(&'static str),
+}
+
 /// The options in a text of arguments, as `Key=Value`; those that cvc sets itself are left out.
 ///
 /// # Errors
 /// What cannot be passed on, by name.
-pub(super) fn read(text: &str) -> Result<Vec<String>, String> {
-    if text.contains("{{") {
-        return Err("is a template, which only Ansible can evaluate".into());
-    }
+pub(super) fn read(text: &str) -> Result<Vec<String>, SshArgsError> {
     let mut options = Vec::new();
-    let mut words = words::split(text)
-        .map_err(|problem| problem.to_string())?
-        .into_iter();
+    let mut words = words::split(text)?.into_iter();
     while let Some(word) = words.next() {
         let Some(letter) = word.strip_prefix('-').and_then(|w| w.chars().next()) else {
-            return Err(format!("`{word}` is not an option of ssh"));
+            return Err(SshArgsError::NoOption(word));
         };
         let attached = &word[2..];
         let key = match letter {
@@ -101,12 +116,13 @@ pub(super) fn read(text: &str) -> Result<Vec<String>, String> {
             'm' => "MACs",
             'o' => "",
             'p' => "Port",
-            _ => return Err(format!("ssh's option `{word}` cannot be passed on")),
+            _ => return Err(SshArgsError::Refused(word)),
         };
         let value = match attached {
-            "" => words
-                .next()
-                .ok_or_else(|| format!("ssh's option `{word}` has no value"))?,
+            "" => match words.next() {
+                Some(value) => value,
+                None => return Err(SshArgsError::NoValue(word)),
+            },
             attached => attached.to_owned(),
         };
         let option = match key {
@@ -147,7 +163,7 @@ fn jump_host(command: &str) -> Option<String> {
 ///
 /// # Errors
 /// When it cannot be passed on.
-pub(crate) fn checked(option: &str) -> Result<Option<String>, String> {
+pub(crate) fn checked(option: &str) -> Result<Option<String>, SshArgsError> {
     let (key, value) = option
         .split_once(|c: char| c == '=' || c.is_ascii_whitespace())
         .map(|(key, value)| (key.trim(), value.trim_start_matches(['=', ' ', '\t'])))
@@ -163,8 +179,8 @@ pub(crate) fn checked(option: &str) -> Result<Option<String>, String> {
         Some(key) if !value.is_empty() && !value.contains(char::is_control) => {
             Ok(Some(format!("{key}={value}")))
         }
-        Some(key) => Err(format!("ssh's option `{key}` has no valid value")),
-        None => Err(format!("ssh's option `{key}` cannot be passed on")),
+        Some(key) => Err(SshArgsError::InvalidValue(key)),
+        None => Err(SshArgsError::Refused(key.to_owned())),
     }
 }
 
@@ -221,10 +237,9 @@ mod tests {
             ("-o ProxyJump", "`ProxyJump` has no valid value"),
             ("-o", "`-o` has no value"),
             ("gate", "`gate` is not an option of ssh"),
-            ("-J {{ gate }}", "template"),
             ("-o 'ProxyJump=a", "quote"),
         ] {
-            let error = read(text).expect_err(text);
+            let error = read(text).expect_err(text).to_string();
             assert!(error.contains(problem), "{text}: {error}");
         }
     }

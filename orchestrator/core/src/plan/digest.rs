@@ -10,22 +10,20 @@
 //! | `site` | digest of the site as far as the point touches it: kind, `app_dirs`, its storage area, its MPI library, DMTCP if it
 //! checkpoints with it, of a cluster `ClusterPart` |
 //! | `settings` | digest of the tracer; with a checkpointer, of `restart_check`; with DMTCP, of the checkpoint moments; of a locale that is not the
-//! default; of `own_series`, for checkpoints that the program writes itself; of `deltas` without `keep`, for a series of DMTCP that is compared |
+//! default; of `own_series`, for checkpoints that the program writes itself; of `deltas` without `keep`, for a series that is compared |
 //!
 //! and a [`RunId`] that of `{point, repeat}`. Paths enter as written. What does not enter: repeats, warm-ups, seed, order, time limits,
 //! retries, what is kept, what is reported, and what else is in the file: changing these leaves finished runs valid.
 
 use crate::ids::canonical_json;
 use crate::{
-    campaign::{
-        DEFAULT_LOCALE, DeltaCodec, DeltaMethod, DeltaSettings, MpiLibrary, SiteKind, Spec,
-        StorageArea,
-    },
+    campaign::{DEFAULT_LOCALE, DeltaSettings, MpiLibrary, SiteKind, Spec, StorageArea},
     factor_value::FactorValue,
     ids::{PointId, RunId},
     point::{DigestPart, Point, Repeat},
     units::ByteSize,
 };
+use cvc_delta_rules::{Codec, MethodName};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -97,8 +95,8 @@ struct SettingsPart<'a> {
 /// What results depend on of `deltas`. The first of each list is what is made while the program runs: their order counts.
 #[derive(Serialize)]
 struct DeltasPart<'a> {
-    methods: &'a [DeltaMethod],
-    codecs: &'a [DeltaCodec],
+    methods: &'a [MethodName],
+    codecs: &'a [Codec],
     blocks: &'a [ByteSize],
 }
 
@@ -258,13 +256,7 @@ impl<'a> Digester<'a> {
     fn settings(&mut self, point: &Point) -> usize {
         let checkpoint = &self.spec.checkpoint;
         let own_series = checkpoint.own_series && point.checkpointer.has_own_files();
-        let is_compared = point.checkpointer.is_driven()
-            && point
-                .moment
-                .as_ref()
-                .unwrap_or(&checkpoint.moment)
-                .is_compared();
-        let deltas = checkpoint.deltas.as_ref().filter(|_| is_compared);
+        let deltas = checkpoint.deltas_of(point);
         let key = (own_series, deltas.is_some());
         if let Some(found) = self
             .settings

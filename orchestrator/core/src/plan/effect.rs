@@ -11,6 +11,7 @@ pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
         uses(CheckpointerKind::is_driven),
         uses(CheckpointerKind::takes_checkpoints),
     );
+    let has_own_series = spec.checkpoint.own_series && uses(CheckpointerKind::has_own_files);
     let given = |key: &str| spec.given.contains(key);
     let mut all = Vec::new();
     let mut none_takes = |key: &str, by: &str, remedy: &str| {
@@ -32,7 +33,7 @@ pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
                 given("checkpoint.moment") || given("matrix.moment"),
             ),
             ("timeout_s", given("checkpoint.timeout_s")),
-            ("deltas", given("checkpoint.deltas")),
+            ("deltas", given("checkpoint.deltas") && !has_own_series),
             (
                 "keep_images",
                 given("run.keep_images") && spec.run.keep_images,
@@ -43,7 +44,7 @@ pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
             }
         }
     }
-    if spec.checkpoint.own_series && !uses(CheckpointerKind::has_own_files) {
+    if spec.checkpoint.own_series && !has_own_series {
         none_takes(
             "own_series",
             " that the program writes itself",

@@ -14,11 +14,12 @@
 
 use super::Plan;
 use crate::{
-    campaign::{DeltaCodec, DeltaMethod, DeltaWay, Spec},
+    campaign::{DeltaWay, Spec},
     ids::PointId,
     point::{Compression, Moment, PlannedPoint, Point, Repeat, TracerKind},
     units::{counted, duration},
 };
+use cvc_delta_rules::{Codec, MethodName};
 use indexmap::IndexMap;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -337,11 +338,7 @@ fn of_point(
         };
         // A later checkpoint is written beside the earlier one before it takes its place.
         stored_peak = stored_mib * if checkpoints > 1.0 { 2.0 } else { 1.0 };
-        if let Some(deltas) = checkpoint
-            .deltas
-            .as_ref()
-            .filter(|_| checkpoint.moment.is_compared())
-        {
+        if let Some(deltas) = spec.checkpoint.deltas_of(point) {
             // images are stored in deltas uncompressed
             let content_mib = stored_mib
                 * match point.compression {
@@ -435,7 +432,7 @@ fn of_point(
 /// them, and blocks that did not change, are taken to leave no more than two.
 fn series_states(way: &DeltaWay, states: f64) -> f64 {
     match (way.method, way.codec) {
-        (DeltaMethod::Full, DeltaCodec::None) => states,
+        (MethodName::Full, Codec::None) => states,
         _ => states.min(2.0),
     }
 }

@@ -111,7 +111,7 @@ fn what_is_no_file_that_people_write_is_refused_at_once() {
             "{refused}"
         );
         cvc_core::app::load::load(path).expect_err("is refused");
-        cvc_core::inventory::read(path, "all").expect_err("is refused");
+        cvc_core::inventory::inspect(path, "all").expect_err("is refused");
     }
     std::fs::File::options()
         .write(true)

@@ -1,475 +1,218 @@
-//! Inventories: what Ansible itself makes of them is what cvc makes of them.
+//! Inventories: what `ansible-inventory --list` answers, and what an inventory is without asking it.
 
 use cvc_core::hosts::HostEntry;
+use cvc_core::inventory::{self, InventoryError, InventoryKind, parse_answer};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use cvc_core::inventory::{self, Inventory, InventoryError};
-use cvc_testkit::{Tool, require};
-use proptest::{prelude::*, sample::Index, strategy::ValueTree};
-use serde_json::Value;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-    process::Command,
-};
-
-/// What ansible-inventory says of a file: for each group its hosts, for each host its variables.
-fn ansible(file: &Path) -> Result<(BTreeMap<String, BTreeSet<String>>, Value), String> {
-    let program = Tool::Ansible
-        .find()
-        .expect("found before")
-        .with_file_name("ansible-inventory");
-    let mut command = Command::new(program);
-    command
-        .arg("-i")
-        .arg(file)
-        .arg("--list")
-        .env("ANSIBLE_INVENTORY_ENABLED", "ini,yaml")
-        .env("ANSIBLE_INVENTORY_UNPARSED_FAILED", "true");
-    let finished = command
-        .env("LC_ALL", "C.UTF-8")
-        .env_remove("ANSIBLE_CONFIG")
-        .output()
-        .expect("starts");
-    if !finished.status.success() {
-        return Err(String::from_utf8_lossy(&finished.stderr).into_owned());
-    }
-    let value: Value = serde_json::from_slice(&finished.stdout).expect("JSON");
-    fn hosts(value: &Value, group: &str) -> BTreeSet<String> {
-        let of = |key: &str| {
-            value[group][key]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        };
-        of("hosts")
-            .into_iter()
-            .chain(of("children").iter().flat_map(|c| hosts(value, c)))
-            .collect()
-    }
-    let names = value
-        .as_object()
-        .expect("an object")
-        .keys()
-        .filter(|k| *k != "_meta");
-    Ok((
-        names.map(|n| (n.clone(), hosts(&value, n))).collect(),
-        value["_meta"]["hostvars"].clone(),
-    ))
-}
-
-/// The hosts, whatever has to be started for them.
-fn read(path: &Path, group: &str) -> Result<Vec<HostEntry>, InventoryError> {
-    match inventory::read(path, group)? {
-        Inventory::Hosts(hosts) => Ok(hosts),
-        Inventory::Program(program) => program.ask(),
-    }
-}
-
-/// A host as Ansible's variables have it.
-fn entry(name: &str, vars: &Value) -> HostEntry {
-    let of = |keys: [&str; 2]| {
-        keys.iter().rev().find_map(|k| match &vars[name][*k] {
-            Value::Null => None,
-            Value::String(text) => Some(text.clone()),
-            other => Some(other.to_string()),
-        })
-    };
-    HostEntry {
-        address: of(["ansible_host", "ansible_ssh_host"]).filter(|a| a != name),
-        user: of(["ansible_user", "ansible_ssh_user"]),
-        port: of(["ansible_port", "ansible_ssh_port"]).map(|p| p.parse().expect("a port")),
-        identity_file: of(["ansible_private_key_file", "ansible_ssh_private_key_file"]),
-        ..HostEntry::named(name)
-    }
+fn parse(answer: &Value, group: &str) -> Result<Vec<HostEntry>, InventoryError> {
+    parse_answer(Path::new("hosts"), &answer.to_string(), group)
 }
 
 #[track_caller]
-fn same(file: &Path) {
-    let text = fs::read_to_string(file).expect("a file");
-    let (groups, vars) =
-        ansible(file).unwrap_or_else(|e| panic!("ansible-inventory refuses it: {e}\n{text}"));
-    for (group, hosts) in groups.iter().filter(|(_, hosts)| !hosts.is_empty()) {
-        let read = read(file, group).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        let found: BTreeMap<&str, &HostEntry> = read.iter().map(|h| (h.name.as_str(), h)).collect();
-        assert_eq!(found.len(), read.len(), "twice\n{text}");
-        assert_eq!(
-            found
-                .keys()
-                .map(|n| (*n).to_owned())
-                .collect::<BTreeSet<_>>(),
-            *hosts,
-            "group {group}\n{text}"
-        );
-        for (name, found) in found {
-            assert_eq!(*found, entry(name, &vars), "group {group}\n{text}");
-        }
-    }
+fn names(answer: &Value, group: &str) -> Vec<String> {
+    let hosts = parse(answer, group).unwrap_or_else(|e| panic!("{e}"));
+    hosts.into_iter().map(|host| host.name).collect()
 }
 
-/// A group: its hosts (pattern and variables), variables, and groups below it.
-#[derive(Clone, Debug)]
-struct Group {
-    hosts: Vec<(String, Vec<(String, String)>)>,
-    vars: Vec<(String, String)>,
-    children: Vec<Index>,
+/// One host `n1` with these variables.
+fn with_vars(vars: &Value) -> Value {
+    json!({ "_meta": { "hostvars": { "n1": vars } }, "all": { "hosts": ["n1"] } })
 }
 
-type Vars = Vec<(String, String)>;
-
-fn vars() -> impl Strategy<Value = Vars> {
-    let of = |keys: &'static [&'static str], value: &'static str| {
-        (
-            proptest::sample::select(keys).prop_map(str::to_owned),
-            value,
-        )
-    };
-    let one = prop_oneof![
-        of(&["ansible_user", "ansible_ssh_user"], "[a-z][a-z0-9]{0,4}"),
-        of(&["ansible_port", "ansible_ssh_port"], "[1-9][0-9]{0,3}"),
-        of(&["ansible_host", "ansible_ssh_host"], "10\\.0\\.0\\.[1-9]"),
-        of(
-            &["ansible_private_key_file", "ansible_ssh_private_key_file"],
-            "(~/|/k/)[a-z]{1,4}( [a-z])?"
-        ),
-        of(&["rack", "note"], "[a-z0-9]{1,3}( [a-z]{1,3})?"),
-    ];
-    proptest::collection::vec(one, 0..4).prop_map(|pairs| {
-        pairs
-            .into_iter()
-            .collect::<BTreeMap<_, _>>()
-            .into_iter()
-            .collect()
-    })
-}
-
-fn group() -> impl Strategy<Value = Group> {
-    let pattern = prop_oneof![
-        "n[1-6]",
-        "n\\[[1-2]:[3-4]\\]",
-        "m\\[0[1-2]:0[3-5]\\]",
-        "r\\[a:[b-c]\\]-\\[1:3:2\\]",
-        "n[1-6]:22[0-9]{2}",
-        "x\\.y-[0-9]"
-    ];
-    let hosts = proptest::collection::vec((pattern, vars()), 0..4);
-    (
-        hosts,
-        vars(),
-        proptest::collection::vec(any::<Index>(), 0..2),
-    )
-        .prop_map(|(hosts, vars, children)| Group {
-            hosts,
-            vars,
-            children,
+#[test]
+fn hosts_behind_a_bastion_are_those_of_the_group_in_its_order() {
+    let vars = |address: &str| {
+        json!({
+            "ansible_host": address,
+            "ansible_ssh_common_args": "-o ProxyCommand=\"ssh -W %h:%p -q ubuntu@10.0.0.1\"",
+            "ansible_user": "ubuntu"
         })
-}
-
-/// Groups whose children come after them, so that none is part of itself.
-fn children(groups: &[Group], i: usize) -> BTreeSet<usize> {
-    let after = groups.len() - i - 1;
-    groups[i]
-        .children
-        .iter()
-        .filter(|_| after > 0)
-        .map(|c| i + 1 + c.index(after))
-        .collect()
-}
-
-fn ini(groups: &[Group], style: u8) -> String {
-    let quote = |value: &str| match style % 3 {
-        0 => format!("\"{value}\""),
-        1 => format!("'{value}'"),
-        _ => value.replace(' ', "\\ "),
     };
-    let mut out = String::from("; an inventory\n\nalone ansible_user=me # a comment\n");
-    for (i, group) in groups.iter().enumerate() {
-        out += &format!("[g{i}]{}\n", if i % 2 == 0 { "" } else { "  # a comment" });
-        for (pattern, vars) in &group.hosts {
-            let vars: String = vars
-                .iter()
-                .map(|(k, v)| format!("  {k}={}", quote(v)))
-                .collect();
-            out += &format!("{pattern}{vars}\n");
-        }
-        if !group.vars.is_empty() {
-            out += &format!("[g{i}:vars]\n");
-            out.extend(group.vars.iter().map(|(k, v)| {
-                if style.is_multiple_of(2) {
-                    format!("{k} = {v}\n")
-                } else {
-                    format!("{k}=\"{v}\"\n")
-                }
-            }));
-        }
-        let children = children(groups, i);
-        if !children.is_empty() {
-            out += &format!("[g{i}:children]\n");
-            out.extend(children.iter().map(|c| format!("  g{c}\n")));
-        }
-    }
-    out + "[all:vars]\nansible_user=everybody\n"
-}
-
-fn yaml(groups: &[Group]) -> String {
-    let table = |vars: &Vars, indent: &str| -> String {
-        vars.iter()
-            .map(|(k, v)| {
-                format!(
-                    "{indent}{k}: {}\n",
-                    if v.parse::<u16>().is_ok() {
-                        v.clone()
-                    } else {
-                        format!("'{v}'")
-                    }
-                )
-            })
-            .collect()
+    let answer = json!({
+        "_meta": {
+            "hostvars": { "gpu01": vars("10.0.2.1"), "gpu02": vars("10.0.2.2"), "login01": vars("10.0.1.1") },
+            "profile": "inventory_legacy"
+        },
+        "all": { "children": ["ungrouped", "k8s-cluster", "slurm-cluster"] },
+        "k8s-cluster": { "children": ["kube-master", "kube-node"] },
+        "kube-node": { "hosts": ["gpu01", "gpu02"] },
+        "slurm-cluster": { "children": ["slurm-master", "slurm-node"] },
+        "slurm-master": { "hosts": ["login01"] },
+        "slurm-node": { "hosts": ["gpu01", "gpu02"] }
+    });
+    let hosts = parse(&answer, "slurm-cluster").expect("hosts");
+    let expected = |name: &str, address: &str| HostEntry {
+        address: Some(address.into()),
+        user: Some("ubuntu".into()),
+        ssh_options: vec!["ProxyJump=ubuntu@10.0.0.1".into()],
+        ..HostEntry::named(name)
     };
-    let mut out = String::from(
-        "---\nall:\n  hosts:\n    alone:\n      ansible_user: me\n  vars: {ansible_user: everybody}\n",
-    );
-    for (i, group) in groups.iter().enumerate() {
-        out += &format!("g{i}:\n");
-        // a key twice is not YAML
-        let hosts: BTreeMap<&String, &Vars> = group.hosts.iter().map(|(p, v)| (p, v)).collect();
-        out += if hosts.is_empty() { "" } else { "  hosts:\n" };
-        out.extend(
-            hosts
-                .iter()
-                .map(|(pattern, vars)| format!("    '{pattern}':\n{}", table(vars, "      "))),
-        );
-        out += if group.vars.is_empty() {
-            ""
-        } else {
-            "  vars:\n"
-        };
-        out += &table(&group.vars, "    ");
-        let children = children(groups, i);
-        out += if children.is_empty() {
-            ""
-        } else {
-            "  children:\n"
-        };
-        out.extend(children.iter().map(|c| format!("    g{c}:\n")));
-    }
-    out
-}
-
-#[test]
-fn groups_ranges_and_variables_are_those_of_ansible() {
-    require!(Tool::Ansible);
-    let dir = tempfile::tempdir().expect("a directory");
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let groups = proptest::collection::vec(group(), 1..5);
-    for case in 0..16u8 {
-        let groups = groups.new_tree(&mut runner).expect("groups").current();
-        let file = dir
-            .path()
-            .join(if case % 3 == 2 { "hosts.yml" } else { "hosts" });
-        fs::write(
-            &file,
-            if case % 3 == 2 {
-                yaml(&groups)
-            } else {
-                ini(&groups, case)
-            },
-        )
-        .expect("writes");
-        same(&file);
-    }
-}
-
-#[test]
-fn what_people_write_is_read_as_ansible_reads_it() {
-    require!(Tool::Ansible);
-    let dir = tempfile::tempdir().expect("a directory");
-    let cases = [
-        (
-            "ini",
-            "[web]\nn1 ansible_host=10.0.0.1 ansible_user='ada' ansible_port=2222\nn2\tansible_ssh_private_key_file=\"~/my keys/k\"#x\n",
-        ),
-        (
-            "ini",
-            "[a]\nn1\n[b]\nn1\n[b:vars]\nansible_user=b\nnote=x # no comment for Ansible\n[a:vars]\nansible_port=22 # a comment, since it is Python\n",
-        ),
-        (
-            "ini",
-            "[z]\nn1\n[a]\nn1\n[z:vars]\nansible_user=z\nansible_group_priority=10\n[a:vars]\nansible_user=a\n",
-        ),
-        (
-            "ini",
-            "n1:2201 ansible_user=x\n[top:children]\nmid\n[mid:children]\nlow\n[low]\nn[08:10]\n[top:vars]\nansible_user=top\n[low:vars]\nansible_user=low\n",
-        ),
-        (
-            "yml",
-            "all:\n  children:\n    web:\n      hosts:\n        n[1:3]: {ansible_port: 2222}\n        n2:\n          ansible_host: 10.0.0.2\n    db: &db\n      hosts: {n9: }\n",
-        ),
-        (
-            "json",
-            "{\"all\": {\"hosts\": {\"n1\": {\"ansible_port\": 2222, \"facts\": [1]}}, \"vars\": {\"ansible_user\": \"me\"}}}",
-        ),
-    ];
-    for (ending, text) in cases {
-        let file = dir.path().join(format!("hosts.{ending}"));
-        fs::write(&file, text).expect("writes");
-        same(&file);
-    }
-}
-
-#[test]
-fn what_only_ansible_reads_is_asked_of_it() {
-    require!(Tool::Ansible);
-    let dir = tempfile::tempdir().expect("a directory");
-    let file = dir.path().join("hosts");
-    fs::write(&file, "[web]\nn1\nn2\n").expect("writes");
-    fs::create_dir_all(dir.path().join("group_vars")).expect("a directory");
-    fs::write(
-        dir.path().join("group_vars/web.yml"),
-        "ansible_user: of-the-group\n",
-    )
-    .expect("writes");
-    let found = read(&file, "web").expect("reads");
     assert_eq!(
-        found
-            .iter()
-            .map(|h| (h.name.as_str(), h.user.as_deref()))
-            .collect::<Vec<_>>(),
-        [("n1", Some("of-the-group")), ("n2", Some("of-the-group"))]
+        hosts,
+        [
+            expected("login01", "10.0.1.1"),
+            expected("gpu01", "10.0.2.1"),
+            expected("gpu02", "10.0.2.2")
+        ]
     );
-    let program = dir.path().join("hosts.sh");
-    fs::write(&program, "#!/bin/sh\necho '{\"web\": {\"hosts\": [\"p1\"]}, \"_meta\": {\"hostvars\": {\"p1\": {\"ansible_port\": 7}}}}'\n")
-        .expect("writes");
-    let mut permissions = fs::metadata(&program).expect("a file").permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
-    fs::set_permissions(&program, permissions).expect("a program");
-    let found = read(&program, "all").expect("reads");
-    assert_eq!(
-        found
-            .iter()
-            .map(|h| (h.name.as_str(), h.port))
-            .collect::<Vec<_>>(),
-        [("p1", Some(7))]
-    );
-    fs::write(&program, "#!/bin/sh\necho broken >&2; exit 3\n").expect("writes");
-    let failed = read(&program, "all").expect_err("fails");
+    assert_eq!(names(&answer, "all"), ["gpu01", "gpu02", "login01"]);
+    // groups without hosts are there only as children
+    assert!(matches!(
+        parse(&answer, "kube-master"),
+        Err(InventoryError::Empty { .. })
+    ));
+    let unknown = parse(&answer, "gpu").expect_err("is not there");
     assert!(
-        matches!(&failed, InventoryError::Ansible { message, .. } if message.contains("hosts.sh")),
-        "{failed}"
+        matches!(&unknown, InventoryError::NoGroup { .. })
+            && unknown
+                .hint()
+                .contains("all, ungrouped, k8s-cluster, slurm-cluster, kube-master"),
+        "{}",
+        unknown.hint()
     );
 }
 
 #[test]
-fn errors_say_the_line_and_ansible_refuses_it_too() {
-    let dir = tempfile::tempdir().expect("a directory");
+fn variables_of_both_names_become_settings_of_ssh() {
+    let hosts = parse(
+        &with_vars(&json!({
+            "ansible_host": "n1", "ansible_ssh_user": "ada", "ansible_user": "old", "ansible_port": 2222,
+            "ansible_ssh_private_key_file": "~/my keys/k", "ansible_connection": "ansible.builtin.ssh", "facts": [1],
+            "ansible_ssh_args": "-C -o ControlMaster=auto", "ansible_ssh_extra_args": "-J gate"
+        })),
+        "all",
+    );
+    let expected = HostEntry {
+        user: Some("ada".into()),
+        port: Some(2222),
+        identity_file: Some("~/my keys/k".into()),
+        ssh_options: vec!["ProxyJump=gate".into()],
+        ..HostEntry::named("n1")
+    };
+    assert_eq!(hosts.expect("a host"), [expected]);
+    assert_eq!(
+        parse(&with_vars(&json!({ "ansible_port": "22" })), "all").expect("a host")[0].port,
+        Some(22)
+    );
+}
+
+#[test]
+fn groups_that_are_part_of_themselves_are_read_without_the_circle() {
+    let answer = json!({
+        "all": { "children": ["a"] }, "a": { "hosts": ["n1"], "children": ["b", "a"] },
+        "b": { "hosts": ["n2"], "children": ["a"] }
+    });
+    assert_eq!(names(&answer, "a"), ["n1", "n2"]);
+}
+
+#[test]
+fn what_cvc_cannot_do_with_a_host_is_refused_by_name() {
     let bad = [
-        ("hosts", "n1\n[a]\nn[1:\n", 3, "without its `]`"),
-        ("hosts", "[a]\nn1 port\n", 2, "word 2 is not a variable"),
-        ("hosts", "[a]\nn1 x='y\n", 2, "quote is not closed"),
-        ("hosts", "[a:children]\nb\n", 2, "the file has no [b]"),
-        ("hosts", "n1\n[b:vars]\nx=1\n", 2, "the file has no [b]"),
-        ("hosts", "[a:kids]\n", 1, "unknown kind of section"),
-        ("hosts", "[a b]\nn1\n", 1, "without spaces"),
         (
-            "hosts",
-            "[a:children]\nb\n[b:children]\na\n",
-            4,
-            "part of itself",
+            json!({ "ansible_port": 0 }),
+            "ansible_port `0` is not a valid port",
         ),
-        ("hosts.yml", "all:\n  hosts: [n1]\n", 2, "not a mapping"),
+        (json!({ "ansible_port": 70000 }), "is not a valid port"),
+        (json!({ "ansible_host": "{{ address }}" }), "is a template"),
         (
-            "hosts.yml",
-            "all:\n  hosts:\n    n1: {\n",
-            4,
-            "cannot parse YAML",
-        ),
-    ];
-    let its_own = [
-        ("hosts", "n1 ansible_port=0\n", 1, "is not a valid port"),
-        (
-            "hosts",
-            "n1\nn2 ansible_host=\"{{ address }}\"\n",
-            2,
+            json!({ "ansible_ssh_common_args": "-J {{ gate }}" }),
             "is a template",
         ),
-        ("hosts", "-oProxyCommand=sh\n", 1, "ssh cannot take"),
         (
-            "hosts.yml",
-            "all:\n  host:\n    n1:\n",
-            2,
-            "expected `hosts`",
+            json!({ "ansible_user": "-oProxyCommand=x" }),
+            "ssh can take",
+        ),
+        (
+            json!({ "ansible_user": { "__ansible_vault": "x" } }),
+            "ansible_user is encrypted",
+        ),
+        (
+            json!({ "ansible_private_key_file": " " }),
+            "is not a valid path",
+        ),
+        (
+            json!({ "ansible_connection": "local" }),
+            "a site of kind `local`",
+        ),
+        (
+            json!({ "ansible_connection": "winrm" }),
+            "`winrm` is not ssh",
+        ),
+        (
+            json!({ "ansible_ssh_args": "-L 80:a:80" }),
+            "ansible_ssh_args `-L 80:a:80`: ssh's option `-L` cannot be passed on",
         ),
     ];
-    for (i, (name, text, line, words)) in bad.iter().chain(&its_own).enumerate() {
-        let file = dir.path().join(name);
-        fs::write(&file, text).expect("writes");
-        let error = read(&file, "all").expect_err(text);
+    for (vars, problem) in bad {
+        let error = parse(&with_vars(&vars), "all").expect_err(problem);
         assert!(
-            matches!(&error, InventoryError::Line { line: at, .. } if at == line),
-            "{text}: {error}"
+            error
+                .to_string()
+                .starts_with("the inventory hosts: host `n1`: ")
+                && error.to_string().contains(problem)
+                && !error.hint().is_empty(),
+            "{error}"
         );
-        assert!(
-            error.to_string().contains(words) && !error.hint().is_empty(),
-            "{text}: {error}"
-        );
-        if Tool::Ansible.find().is_some() && i < bad.len() {
-            assert!(ansible(&file).is_err(), "Ansible takes it:\n{text}");
-        }
     }
-    let file = dir.path().join("hosts");
-    fs::write(&file, "[a]\nn1\n[b]\n").expect("writes");
-    assert!(
-        read(&file, "b")
-            .expect_err("is empty")
-            .to_string()
-            .contains("no host in the group `b`")
-    );
-    let unknown = read(&file, "c").expect_err("is not there");
-    assert!(unknown.hint().contains("all, a, b"), "{}", unknown.hint());
+    for name in ["-oProxyCommand=sh", "root:$6$S3CRET", "{{S3CRET}}"] {
+        let error = parse(&json!({ "all": { "hosts": [name] } }), "all").expect_err(name);
+        assert!(error.to_string().contains("ssh cannot take"), "{error}");
+        assert!(!error.to_string().contains("S3CRET"), "{error}");
+    }
+    for answer in ["", "[]", "{", "null"] {
+        let error = parse_answer(Path::new("hosts"), answer, "all").expect_err(answer);
+        assert!(error.to_string().contains("its answer is not"), "{error}");
+    }
+    let many: Vec<String> = (0..100_001).map(|i| format!("n{i}")).collect();
+    let error = parse(&json!({ "all": { "hosts": many } }), "all").expect_err("too many");
+    assert!(error.to_string().contains("more than 100000 hosts"));
+}
+
+#[test]
+fn an_inventory_is_classified_without_starting_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cases = [
+        ("hosts", "n1\n", false, InventoryKind::Text),
+        (
+            "hosts.yml",
+            "all:\n  hosts: {n1: }\n",
+            false,
+            InventoryKind::Text,
+        ),
+        (
+            "aws.yml",
+            "---\nplugin: amazon.aws.aws_ec2\n",
+            false,
+            InventoryKind::Plugin,
+        ),
+        ("list.sh", "#!/bin/sh\n", true, InventoryKind::Program),
+        ("plain.sh", "#!/bin/sh\n", false, InventoryKind::Text),
+        // on shared folders of other systems all files are executable
+        ("all.ini", "n1\n", true, InventoryKind::Text),
+    ];
+    for (name, text, executable, kind) in cases {
+        let path = dir.path().join(name);
+        fs::write(&path, text).expect("writes");
+        let mode = if executable { 0o755 } else { 0o644 };
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
+        let inventory = inventory::inspect(&path, "all").expect("an inventory");
+        assert_eq!(inventory.kind, kind, "{name}");
+        assert!(!inventory.hint().is_empty() && !inventory.why_unknown().is_empty());
+    }
+    let directory = inventory::inspect(dir.path(), "all").expect("a directory");
+    assert_eq!(directory.kind, InventoryKind::Directory);
     assert!(matches!(
-        read(&dir.path().join("none"), "all"),
+        inventory::inspect(&dir.path().join("none"), "all"),
         Err(InventoryError::Read { .. })
     ));
 }
 
-/// A campaign file of somebody else names any file, and messages get around.
-#[test]
-fn errors_show_nothing_of_a_file_that_is_no_inventory() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let file = dir.path().join("secret");
-    for text in [
-        "root:$6$S3CRET$x.y/z:19000:0:99999:7:::\n",
-        "machine S3CRET login me\n",
-        "-----BEGIN S3CRET KEY-----\n",
-        "[S3CRET key]\n",
-        "{\"tokens\": [\"S3CRET\"]}\n",
-        "[\"S3CRET:1\"]\nx",
-        "x[S3CRET\n",
-        "[x:vars]\nS3CRET\n",
-        "[x:children]\nS3CRET two\n",
-        "{{S3CRET}}\n",
-        "'S3CRET\n",
-    ] {
-        fs::write(&file, text).expect("writes");
-        let error = inventory::read(&file, "all").expect_err(text);
-        let all = format!("{error} {} {error:?}", error.hint());
-        assert!(
-            !all.contains("S3CRET") && !all.contains("login"),
-            "{text}: {all}"
-        );
-    }
-}
-
 proptest! {
-    /// Whatever it is given, it reads it or says why not.
+    /// Any answer is read, or refused with a reason.
     #[test]
-    fn no_text_makes_it_panic(text in "(\\[?[a-z0-9:=\"'\\\\#\\]\\[{}, -]{0,12}\n){0,8}", yaml in any::<bool>()) {
-        let dir = tempfile::tempdir().expect("a directory");
-        let file = dir.path().join(if yaml { "hosts.yml" } else { "hosts" });
-        fs::write(&file, text).expect("writes");
-        let _ = read(&file, "all");
+    fn no_answer_makes_it_panic(text in "(\\{?\"?[a-z_0-9:\\[\\]{}\", ]{0,12}\n){0,8}") {
+        let _ = parse_answer(Path::new("hosts"), &text, "all");
     }
 }

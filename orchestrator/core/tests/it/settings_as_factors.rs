@@ -305,6 +305,20 @@ fn how_a_series_is_stored_is_a_part_of_its_point_and_of_no_other() {
         assert!(!all.contains(&new[0]), "{deltas}");
         all.extend(new);
     }
+    // that of checkpoints that the program writes itself, too
+    let own = |deltas: &str| {
+        let text = format!(
+            "{MATRIX}checkpointer = ['none', 'application']\n[checkpoint]\nown_series = true\n{deltas}\n"
+        );
+        plan(&text)
+            .points
+            .into_iter()
+            .map(|p| p.id)
+            .collect::<Vec<_>>()
+    };
+    let (plain, stored) = (own(""), own("deltas = {}"));
+    assert_eq!((plain.len(), plain[0] == stored[0]), (2, true));
+    assert_ne!(plain[1], stored[1]);
     // what is kept changes no result, and what is the default is no other way
     assert_eq!(ids("deltas = { keep = true }"), ids("deltas = {}"));
     assert_eq!(

@@ -20,11 +20,8 @@ mod write;
 pub use read::StateFile;
 pub use write::{StateWriter, Written};
 
-use crate::{
-    codec::{Codec, Transform},
-    hash::digest_of_state,
-    layout::{Addressing, BlockSize},
-};
+use crate::hash::digest_of_state;
+use cvc_delta_rules::{Addressing, BlockSize, Codec, Transform};
 use serde::{Deserialize, Serialize};
 
 /// First and last bytes of a file; the last one is the version.

@@ -2,11 +2,12 @@
 
 use super::{INDEX_ENTRY, MAGIC, Reference, Summary, WITH_MOVED, wire};
 use crate::{
-    codec::{self, Transform},
+    codec,
     error::{DeltaError, DeltaErrorKind},
     hash::Hash,
     layout::{Extent, Layout},
 };
+use cvc_delta_rules::Transform;
 use cvc_os::{beneath::is_plain, regular};
 use std::{
     collections::BTreeSet,
@@ -250,11 +251,8 @@ impl StateFile {
             return Err(damaged());
         }
         let bytes = usize::try_from(packet.bytes).map_err(|_| damaged())?;
-        let mut unpacked = self
-            .summary
-            .codec
-            .unpack(&packed, bytes)
-            .map_err(|_| damaged())?;
+        let mut unpacked =
+            codec::unpack(self.summary.codec, &packed, bytes).map_err(|_| damaged())?;
         if self.summary.transform == Transform::Shuffle {
             self.unshuffle(number, &mut unpacked);
         }
@@ -439,9 +437,9 @@ mod tests {
         let summary = |links: &[&str]| Summary {
             state: 1,
             base: None,
-            addressing: crate::layout::Addressing::Index,
-            block_bytes: crate::layout::BlockSize::PAGE,
-            codec: crate::codec::Codec::None,
+            addressing: cvc_delta_rules::Addressing::Index,
+            block_bytes: cvc_delta_rules::BlockSize::PAGE,
+            codec: cvc_delta_rules::Codec::None,
             transform: Transform::None,
             packet_blocks: 1,
             stored_blocks: 0,

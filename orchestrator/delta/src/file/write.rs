@@ -1,12 +1,8 @@
 //! Writes the file of a state, packet by packet.
 
 use super::{INDEX_ENTRY, MAGIC, Reference, Summary, wire};
-use crate::{
-    codec::{self, Codec, Transform},
-    error::DeltaError,
-    hash::Hash,
-    layout::Layout,
-};
+use crate::{codec, error::DeltaError, hash::Hash, layout::Layout};
+use cvc_delta_rules::{Codec, Transform};
 use rayon::prelude::*;
 use std::{
     io::{BufWriter, Write},
@@ -114,7 +110,7 @@ impl StateWriter {
             std::mem::take(&mut self.packets)
                 .into_par_iter()
                 .map(|packet| {
-                    let packed = codec.pack(&packet)?;
+                    let packed = codec::pack(codec, &packet)?;
                     Ok((packet.len(), Hash::of(&packed), packed))
                 })
                 .collect();

@@ -217,9 +217,8 @@ impl Judge<'_> {
     }
 
     fn measure_checkpoints(&mut self) -> Result<(), RunError> {
-        self.evidence
-            .session
-            .measure(&self.stdout, &mut self.findings)
+        let (session, stages) = (self.evidence.session, self.evidence.stages);
+        session.measure(&self.stdout, stages, &mut self.findings)
     }
 
     /// Whether the run is killed for good after its checkpoint.
@@ -341,14 +340,8 @@ impl Judge<'_> {
             let wrong = outputs.judge(&message);
             self.stdout = stdout;
             if let Some(name) = &outputs.claim.name {
-                self.record(
-                    name,
-                    outputs.bytes() as f64,
-                    Unit::Bytes,
-                    Source::FileSize,
-                    None,
-                    &[],
-                );
+                self.findings
+                    .bytes(name, outputs.bytes() as f64, Source::FileSize, &[]);
             }
             if let Some(wrong) = wrong {
                 self.fail(wrong.cause, wrong.detail);

@@ -10,11 +10,12 @@ use super::{
     restarted::Restarted,
 };
 use crate::{
-    ckpt::{Course, Halt, Session},
+    ckpt::{CheckpointRun, Course, Halt},
     run::{
         AttemptEvent, AttemptReporter, RunContext, RunError, RunFailure, Shepherd, Shepherds,
         SiteContext, text,
     },
+    stage::Stages,
     transport::Transport,
 };
 use cvc_core::outcome::Cause;
@@ -23,10 +24,7 @@ use cvc_probe::shepherd::{EndedBy, Exit, Job};
 use nix::sys::signal::Signal;
 use std::{
     future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Instant,
 };
 
@@ -58,7 +56,8 @@ struct Execution<'a> {
     context: &'a SiteContext,
     prepared: &'a Prepared,
     course: Course,
-    session: Box<dyn Session + 'a>,
+    session: Box<dyn CheckpointRun + 'a>,
+    stages: Stages<'a>,
     shepherds: &'a Shepherds,
     stop_signal: &'a mut StopSignal,
     reporter: &'a AttemptReporter,
@@ -83,13 +82,14 @@ pub(super) async fn execute(
         prepared,
         course,
         session,
+        stages: Stages::of(&prepared.run),
         shepherds,
         stop_signal,
         reporter,
     };
     let executed = execution.carry_out().await;
     // what the run wrote may be removed next
-    execution.session.settle().await;
+    execution.stages.settle().await;
     executed
 }
 
@@ -127,8 +127,7 @@ impl Execution<'_> {
             match self.evaluate().await {
                 None => return Ok(interrupted()),
                 Some(Ok(())) => {}
-                Some(Err(Halt::Failure(failure))) => not_evaluated = Some(failure),
-                Some(Err(Halt::Error(error))) => return Err(error),
+                Some(Err(failure)) => not_evaluated = Some(failure),
             }
         }
         let executed = self
@@ -187,17 +186,17 @@ impl Execution<'_> {
                         placement::watch(&prepared.run).await.to_string(),
                     )
                 };
-                let session = &mut self.session;
+                let (session, stages) = (&mut self.session, &mut self.stages);
                 let failed = async {
                     tokio::select! {
                         failure = misplaced => failure,
-                        failure = session.accompany() => failure,
+                        failure = session.accompany(stages) => failure,
                     }
                 };
                 watch(&prepared.run, &mut shepherd, self.stop_signal, failed).await
             }
         };
-        let (exit, cut_off) = match ending {
+        let (exit, mut cut_off) = match ending {
             Ending::Interrupted => return Ok(None),
             Ending::Exited(exit) => (exit, None),
             Ending::CutOff { failure, exit } => (exit, Some(failure)),
@@ -207,7 +206,11 @@ impl Execution<'_> {
             after: noise::conditions(&prepared.run.used).await,
         };
         if cut_off.is_none() {
-            self.session.ended().await?;
+            match self.session.ended(&mut self.stages).await {
+                Ok(()) => {}
+                Err(Halt::Failure(failure)) => cut_off = Some(failure),
+                Err(Halt::Error(error)) => return Err(error),
+            }
         }
         // not while the program ran, which is measured
         self.shepherds.prepare();
@@ -230,7 +233,7 @@ impl Execution<'_> {
         let used = &self.prepared.run.used;
         let everywhere = used.everywhere();
         tokio::select! {
-            taken = self.session.take(shepherd, self.reporter) => Some(taken),
+            taken = self.session.take(&mut self.stages, shepherd, self.reporter) => Some(taken),
             (node, reason) = used.crew.wait_lost(&everywhere) => {
                 Some(Err(RunFailure::new(Cause::NodeLost, format!("{node}: {reason}")).into()))
             }
@@ -289,6 +292,7 @@ impl Execution<'_> {
     ) -> Result<Option<Restarted>, Halt> {
         let prepared = self.prepared;
         self.reporter.stage("restart");
+        self.stages.before_restart().await?;
         self.session.prepare_restart().await?;
         let before = noise::conditions(&prepared.run.used).await;
         let mut shepherd = self
@@ -329,9 +333,9 @@ impl Execution<'_> {
     }
 
     /// Measures what needs the program no more; `None` when the user has interrupted it.
-    async fn evaluate(&mut self) -> Option<Result<(), Halt>> {
-        let stop: Arc<AtomicBool> = Arc::default();
-        let mut work = self.session.evaluate(self.reporter, &stop);
+    async fn evaluate(&mut self) -> Option<Result<(), RunFailure>> {
+        let stop = AtomicBool::new(false);
+        let mut work = Box::pin(self.stages.evaluate(self.reporter, &stop));
         tokio::select! {
             done = &mut work => Some(done),
             () = stop_now(self.stop_signal) => {
@@ -359,7 +363,9 @@ impl Execution<'_> {
         } = ran;
         let prepared = self.prepared;
         self.reporter.stage("collecting");
-        match self.session.finish().await {
+        let finished = self.session.finish().await;
+        let kept = self.stages.finish().await.map_err(Halt::from);
+        match finished.and(kept) {
             Ok(()) => {}
             // what failed before is its reason
             Err(Halt::Failure(failure)) => {
@@ -379,6 +385,7 @@ impl Execution<'_> {
             course,
             exit,
             session,
+            stages: &self.stages,
             halted,
             noise: &noise,
             restarted,

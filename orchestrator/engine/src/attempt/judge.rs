@@ -2,8 +2,9 @@
 
 use super::{noise::Noise, outputs::Outputs, prepare::Prepared, restarted::Restarted};
 use crate::{
-    ckpt::{Course, Session},
+    ckpt::{CheckpointRun, Course},
     run::{Findings, Label, RunError, RunFailure, SiteContext, compile},
+    stage::Stages,
 };
 use cvc_core::outcome::Cause;
 use cvc_core::record::{Source, Unit};
@@ -18,7 +19,9 @@ pub(super) struct Evidence<'a> {
     pub course: Course,
     pub exit: Option<Exit>,
     /// Its checkpointer's part in it.
-    pub session: &'a dyn Session,
+    pub session: &'a dyn CheckpointRun,
+    /// What was done with its checkpoints.
+    pub stages: &'a Stages<'a>,
     /// Why no more checkpoints were taken.
     pub halted: Option<RunFailure>,
     /// What else the nodes did.

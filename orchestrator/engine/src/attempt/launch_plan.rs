@@ -93,12 +93,8 @@ impl LaunchPlan {
             &app.command.args,
             &values,
         )?;
-        let mut prefix: Vec<String> = choice
-            .traced
-            .prefix
-            .iter()
-            .map(|word| word.replace(NODE, ""))
-            .collect();
+        let words = choice.traced.prefix.iter();
+        let mut prefix: Vec<String> = words.map(|word| word.replace(NODE, "")).collect();
         let mut rank_script = None;
         let mut launcher = launch.argv.clone();
         if run.used.transport == Transport::Local {
@@ -125,11 +121,8 @@ impl LaunchPlan {
         let mut inputs = inputs(run, &request, &launch, &values)?;
         inputs.extend(part.inputs);
         launcher.extend(part.rank);
-        let copies = context
-            .apps
-            .get(&run.point.app)
-            .map(|app| app.sources.clone())
-            .unwrap_or_default();
+        let app = context.apps.get(&run.point.app);
+        let copies = app.map(|app| app.sources.clone()).unwrap_or_default();
         let command = wrap(&launcher, &run.program, &args);
         let values = json!({
             "run": run.id.as_str(),

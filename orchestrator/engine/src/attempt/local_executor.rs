@@ -30,6 +30,7 @@ use cvc_core::point::PlannedPoint;
 use cvc_core::stop::{StopRequest, StopSignal, stop_now};
 use cvc_core::store::{CampaignDir, OutcomeFile, StoreError, remove_all};
 use cvc_journal::price::NodeRate;
+use cvc_os::proc::ProcessId;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -271,7 +272,7 @@ impl LocalExecutor {
     pub async fn recover(
         &self,
         task: &Task,
-        shepherd: Option<(u32, u64)>,
+        shepherd: Option<ProcessId>,
     ) -> Result<(Vec<u32>, Option<OutcomeFile>), StoreError> {
         let run = &task.planned.id;
         let work = work_dir(&self.site.context, &self.dir, &task.point, run);

@@ -7,7 +7,7 @@ use super::{
     site::ReadySite,
 };
 use crate::{
-    ckpt::{self, Checkpointer, Session, SessionContext, quirks::Quirk},
+    ckpt::{self, CheckpointRun, Checkpointer, SessionContext, quirks::Quirk},
     host::LocalHost,
     mpi::{self, LaunchRequest, MpiInstall},
     render::{self, Template},
@@ -229,7 +229,7 @@ fn script_env(marker: &str) -> BTreeMap<String, String> {
 
 impl Prepared {
     /// Returns its checkpointer's part in it.
-    pub fn session(&self) -> Box<dyn Session + '_> {
+    pub fn session(&self) -> Box<dyn CheckpointRun + '_> {
         let context = SessionContext {
             run: &self.run,
             peers: self.peers,

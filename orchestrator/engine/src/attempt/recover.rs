@@ -17,7 +17,7 @@ use std::{
 pub(super) fn end_leftovers(
     campaign: &CampaignDir,
     run: &RunId,
-    shepherd: Option<(u32, u64)>,
+    shepherd: Option<ProcessId>,
     work: &Utf8Path,
 ) -> Vec<u32> {
     let tmp = begun_tmp_dir(campaign, run);
@@ -26,7 +26,6 @@ pub(super) fn end_leftovers(
     let mut ended: Vec<u32> = Vec::new();
     // it has no marker, because it may wait before it knows its run
     let shepherds: Vec<ProcessId> = shepherd
-        .map(|(pid, start_ticks)| ProcessId { pid, start_ticks })
         .into_iter()
         .chain(written_shepherd(campaign, run))
         .collect();
@@ -63,7 +62,7 @@ pub fn recover_run<'b>(
     context_of: impl Fn(&str) -> Option<&'b SiteContext>,
     run: &RunId,
     attempt: u32,
-    shepherd: Option<(u32, u64)>,
+    shepherd: Option<ProcessId>,
 ) -> Result<(Vec<u32>, Option<OutcomeFile>), StoreError> {
     let partial = dir.partial(run);
     // the point may have left the plan; what its run was started with says where it worked

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     ckpt,
     run::{RunError, RunFailure},
-    tracer,
+    stage, tracer,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::ids::RunId;
@@ -92,8 +92,7 @@ impl Remains {
         for entry in entries.flatten() {
             let name = entry.file_name();
             let of_checkpointer = ckpt::all().any(|c| c.dirs().contains(&name));
-            let is_scratch = ckpt::all().any(|c| c.scratch().contains(&name));
-            if is_scratch || !(if of_checkpointer { images } else { outputs }) {
+            if name == stage::SCRATCH || !(if of_checkpointer { images } else { outputs }) {
                 remove_all(entry.path())?;
             }
         }

@@ -3,15 +3,12 @@
 use super::{prepare::Prepared, unhurried::unhurried};
 use crate::{
     crew::CrewError,
-    run::{Findings, LATER, RunError, RunFailure},
+    run::{Findings, LATER, RunError, RunFailure, fetch},
     tracer::{self, Places},
 };
 use camino::Utf8PathBuf;
 use cvc_core::campaign::StorageKind;
 use cvc_core::outcome::Cause;
-use cvc_core::store::StoreError;
-use cvc_probe::sentinel::FileFound;
-use std::{fs, io::Write};
 
 /// Brings what the run's tracer wrote on the other nodes to the same place here. A file that is here already stays as it is.
 pub(super) async fn fetch_traces(prepared: &Prepared) -> Result<(), RunFailure> {
@@ -43,7 +40,7 @@ pub(super) async fn fetch_traces(prepared: &Prepared) -> Result<(), RunFailure> 
                 continue;
             };
             if here.starts_with(&prepared.run.work) && !here.exists() {
-                fetch(prepared, node, &file, &here).await?;
+                fetch(used, node, &file, &here).await?;
             }
         }
     }
@@ -80,53 +77,4 @@ pub(super) async fn read_traces(
         (findings, unread)
     })
     .await
-}
-
-async fn fetch(
-    prepared: &Prepared,
-    node: &str,
-    file: &FileFound,
-    here: &Utf8PathBuf,
-) -> Result<(), RunFailure> {
-    let unwritten = |error: std::io::Error| {
-        let error = StoreError::io("write", here)(error);
-        RunFailure::new(
-            if error.is_full_disk() {
-                Cause::DiskFull
-            } else {
-                Cause::Store
-            },
-            error.to_string(),
-        )
-    };
-    let unread = |why: String| {
-        RunFailure::new(
-            Cause::NodeLost,
-            format!("the trace {here} of {node} cannot be fetched: {why}"),
-        )
-    };
-    let mut copy = fs::File::create(here).map_err(unwritten)?;
-    let mut offset = 0;
-    while offset < file.bytes {
-        let parts = prepared
-            .run
-            .used
-            .crew
-            .part(&[node], &file.path, offset, LATER)
-            .await;
-        let parts = crate::crew::whole(parts).map_err(|e| unread(e.to_string()))?;
-        let bytes = parts
-            .first()
-            .map_or(Ok(Vec::new()), |(_, part)| part.bytes())
-            .map_err(unread)?;
-        if bytes.is_empty() {
-            return Err(unread(format!(
-                "it has {offset} bytes, not the {} that were listed",
-                file.bytes
-            )));
-        }
-        copy.write_all(&bytes).map_err(unwritten)?;
-        offset += bytes.len() as u64;
-    }
-    Ok(())
 }

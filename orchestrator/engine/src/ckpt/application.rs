@@ -1,12 +1,13 @@
 //! Checkpoints that the program writes when it wants to.
 
 use super::{
-    contract::{Checkpointer, Course, Halt, Install, Restart, Session, SessionContext},
+    contract::{CheckpointRun, Checkpointer, Course, Halt, Install, Restart, SessionContext},
     own_series::OwnSeries,
 };
 use crate::run::{
     Findings, RunContext, RunError, RunFailure, arguments, compile, files, numbers, patterns,
 };
+use crate::stage::Stages;
 use async_trait::async_trait;
 use cvc_core::app::template_values;
 use cvc_core::campaign::CheckpointSettings;
@@ -35,7 +36,7 @@ impl Checkpointer for ApplicationCheckpointer {
         }
     }
 
-    fn session<'r>(&self, _: &Install, context: SessionContext<'r>) -> Box<dyn Session + 'r> {
+    fn session<'r>(&self, _: &Install, context: SessionContext<'r>) -> Box<dyn CheckpointRun + 'r> {
         Box::new(OwnFiles {
             run: context.run,
             found: Vec::new(),
@@ -53,41 +54,29 @@ struct OwnFiles<'r> {
     series: Option<OwnSeries>,
 }
 
-impl OwnFiles<'_> {
-    /// Measures checkpoints as they appear; never ends if they are no series.
-    async fn watch(&mut self) -> Result<(), RunError> {
-        if !self.run.checkpoint.own_series {
+#[async_trait]
+impl CheckpointRun for OwnFiles<'_> {
+    async fn accompany(&mut self, stages: &mut Stages<'_>) -> RunFailure {
+        if stages.is_empty() {
             return pending().await;
         }
-        self.series
-            .insert(OwnSeries::new(self.run)?)
-            .watch(self.run)
-            .await
-    }
-}
-
-#[async_trait]
-impl Session for OwnFiles<'_> {
-    async fn accompany(&mut self) -> RunFailure {
-        if self.run.checkpoint.own_series && self.run.used.places().len() > 1 {
-            let detail = format!(
-                "the checkpoints of a series are compared on {}, but they lie on several nodes: choose a shared storage area, or a mapping with only this node",
-                self.run.used.head.name
-            );
-            return RunFailure::new(Cause::Checkpoint, detail);
-        }
-        match self.watch().await {
+        let watched = match OwnSeries::new(self.run) {
+            Ok(series) => self.series.insert(series).watch(self.run, stages).await,
+            Err(error) => Err(error.into()),
+        };
+        match watched {
             Ok(()) => pending().await,
-            Err(error) => RunFailure::new(
+            Err(Halt::Failure(failure)) => failure,
+            Err(Halt::Error(error)) => RunFailure::new(
                 Cause::Checkpoint,
                 format!("what changes between the program's checkpoints cannot be told: {error}"),
             ),
         }
     }
 
-    async fn ended(&mut self) -> Result<(), RunError> {
+    async fn ended(&mut self, stages: &mut Stages<'_>) -> Result<(), Halt> {
         match &mut self.series {
-            Some(series) => series.end(self.run).await,
+            Some(series) => series.end(self.run, stages).await,
             None => Ok(()),
         }
     }
@@ -124,7 +113,12 @@ impl Session for OwnFiles<'_> {
         Ok(Some(Restart::Program(args)))
     }
 
-    fn measure(&self, output: &str, to: &mut Findings) -> Result<(), RunError> {
+    fn measure(
+        &self,
+        output: &str,
+        stages: &Stages<'_>,
+        to: &mut Findings,
+    ) -> Result<(), RunError> {
         let Some(own) = &self.run.app.checkpoint else {
             return Ok(());
         };
@@ -161,33 +155,22 @@ impl Session for OwnFiles<'_> {
             );
         }
         if let Some(series) = &self.series {
-            series.record(times.len(), to);
+            series.record(times.len(), stages, to);
         }
         // a later checkpoint replaces an earlier one: the files are those of the last
         let ckpt = ("ckpt", times.len().max(1).to_string());
         let labels = [ckpt.clone(), ("kind", "application".to_owned())];
-        to.record(
+        to.count(
             names::CKPT_FILES,
             self.found.len() as f64,
-            Unit::Count,
             Source::FileSize,
-            None,
             &labels,
         );
-        to.record(
-            names::CKPT_BYTES,
-            total as f64,
-            Unit::Bytes,
-            Source::FileSize,
-            None,
-            &labels,
-        );
-        to.record(
+        to.bytes(names::CKPT_BYTES, total as f64, Source::FileSize, &labels);
+        to.bytes(
             names::CKPT_STORED_BYTES,
             total as f64,
-            Unit::Bytes,
             Source::FileSize,
-            None,
             &[ckpt],
         );
         Ok(())

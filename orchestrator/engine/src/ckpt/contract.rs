@@ -5,6 +5,7 @@ use crate::{
     mpi::Missing,
     render::RenderError,
     run::{AttemptReporter, Findings, Input, RunContext, RunError, RunFailure, Shepherd},
+    stage::Stages,
     transport::Transport,
 };
 use async_trait::async_trait;
@@ -12,11 +13,7 @@ use camino::Utf8PathBuf;
 use cvc_core::campaign::{CheckpointSettings, Site};
 use cvc_core::point::Compression;
 use serde_json::Value;
-use std::{
-    fmt,
-    future::pending,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::{fmt, future::pending};
 
 /// How far a checkpointer is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +53,17 @@ impl Install {
             .map(str::parse);
         Some((parts.next()?.ok()?, parts.next()?.ok()?))
     }
+}
+
+/// A checkpointer as software that machines must have.
+#[derive(Clone, Copy, Debug)]
+pub struct Software {
+    /// Variable with its prefix on this machine.
+    pub root: &'static str,
+    /// Returns the prefix that a site gives.
+    pub prefix: fn(&Site) -> Option<&str>,
+    /// Finds its version in what it prints.
+    pub version: fn(&str) -> Option<String>,
 }
 
 /// The course of a run: who ends it, and whether it is restarted.
@@ -142,6 +150,11 @@ pub trait Checkpointer: Send + Sync {
     /// Name for people.
     fn title(&self) -> &'static str;
 
+    /// Returns it as software that is installed by its name; `None` if it needs nothing.
+    fn software(&self) -> Option<Software> {
+        None
+    }
+
     /// Finds it on this machine.
     ///
     /// # Errors
@@ -173,11 +186,6 @@ pub trait Checkpointer: Send + Sync {
         &[]
     }
 
-    /// Returns directories in a run's working directory for what is made during the run alone: they are never kept.
-    fn scratch(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     /// Returns the course of a run under these settings.
     fn course(&self, settings: &CheckpointSettings) -> Course;
 
@@ -190,7 +198,11 @@ pub trait Checkpointer: Send + Sync {
     }
 
     /// Returns its part in a run.
-    fn session<'r>(&self, install: &Install, context: SessionContext<'r>) -> Box<dyn Session + 'r>;
+    fn session<'r>(
+        &self,
+        install: &Install,
+        context: SessionContext<'r>,
+    ) -> Box<dyn CheckpointRun + 'r>;
 
     /// What its absence costs, for the doctor.
     fn cost_of_absence(&self) -> &'static str {
@@ -212,10 +224,12 @@ impl fmt::Debug for dyn Checkpointer {
 /// A checkpointer's part in one run, from its start to its end or that of its restart. Whoever calls these ends the run when a node is lost, or
 /// the user wants it, and drops what is under way.
 #[async_trait]
-pub trait Session: Send + Sync {
-    /// Takes the checkpoints of the run that this shepherd watches over. Returns early when the run ends. Called only if cvc asks for checkpoints.
+pub trait CheckpointRun: Send + Sync {
+    /// Takes the checkpoints of the run that this shepherd watches over, each with its stages. Returns early when the run ends. Called only if cvc asks
+    /// for checkpoints.
     async fn take(
         &mut self,
+        _stages: &mut Stages<'_>,
         _shepherd: &mut Shepherd,
         _reporter: &AttemptReporter,
     ) -> Result<(), Halt> {
@@ -230,25 +244,13 @@ pub trait Session: Send + Sync {
     /// Ends the ranks, where it can do so faster or more cleanly than a signal.
     async fn stop(&self) {}
 
-    /// Measures what needs the program no more, once the run and its restart are over. May take long; ends early once `stop` is set.
-    ///
-    /// # Errors
-    /// When it cannot be measured.
-    async fn evaluate(
-        &mut self,
-        _reporter: &AttemptReporter,
-        _stop: &Arc<AtomicBool>,
-    ) -> Result<(), Halt> {
-        Ok(())
-    }
-
     /// Watches what the program does beside its run, once cvc asks for no more checkpoints. Returns only if the run has to end because of it.
-    async fn accompany(&mut self) -> RunFailure {
+    async fn accompany(&mut self, _stages: &mut Stages<'_>) -> RunFailure {
         pending().await
     }
 
     /// Hears that the program has ended, before anything is restarted.
-    async fn ended(&mut self) -> Result<(), RunError> {
+    async fn ended(&mut self, _stages: &mut Stages<'_>) -> Result<(), Halt> {
         Ok(())
     }
 
@@ -256,9 +258,6 @@ pub trait Session: Send + Sync {
     async fn finish(&mut self) -> Result<(), Halt> {
         Ok(())
     }
-
-    /// Waits for what goes on although whoever called for it has dropped it. To be called before what the run wrote is removed.
-    async fn settle(&self) {}
 
     /// Returns how the run is restarted from its last checkpoint; `None` if there is nothing to restart. `values` are those of the run's script.
     fn restart(&self, _values: &Value) -> Result<Option<Restart>, Halt> {
@@ -289,8 +288,13 @@ pub trait Session: Send + Sync {
         None
     }
 
-    /// Records the checkpoints, and why they are a failure if they are. `output` is what the program printed.
-    fn measure(&self, _output: &str, _to: &mut Findings) -> Result<(), RunError> {
+    /// Records the checkpoints with what stages measured, and why they are a failure if they are. `output` is what the program printed.
+    fn measure(
+        &self,
+        _output: &str,
+        _stages: &Stages<'_>,
+        _to: &mut Findings,
+    ) -> Result<(), RunError> {
         Ok(())
     }
 

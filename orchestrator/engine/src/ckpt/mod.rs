@@ -1,6 +1,6 @@
 //! Checkpointers: what wraps the launcher, when checkpoints are taken, what is measured of them, and how a run is restarted.
 //!
-//! To add one: a file here that implements [`Checkpointer`] and its [`Session`], and its line in `cvc_core::registry`.
+//! To add one: a file here that implements [`Checkpointer`] and its [`CheckpointRun`], and its line in `cvc_core::registry`.
 
 mod application;
 mod contract;
@@ -10,9 +10,9 @@ mod none;
 mod own_series;
 pub mod quirks;
 mod registry;
-mod series;
 
 pub use contract::{
-    Checkpointer, Course, Halt, Install, LaunchPart, Restart, Search, Session, SessionContext,
+    CheckpointRun, Checkpointer, Course, Halt, Install, LaunchPart, Restart, Search,
+    SessionContext, Software,
 };
 pub use registry::{all, checkpointer};

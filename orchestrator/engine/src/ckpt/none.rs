@@ -1,6 +1,6 @@
 //! No checkpoint: the baseline.
 
-use super::contract::{Checkpointer, Course, Install, Session, SessionContext};
+use super::contract::{CheckpointRun, Checkpointer, Course, Install, SessionContext};
 use cvc_core::campaign::CheckpointSettings;
 
 /// Takes no checkpoint.
@@ -19,7 +19,7 @@ impl Checkpointer for NoCheckpointer {
         Course::default()
     }
 
-    fn session<'r>(&self, _: &Install, _: SessionContext<'r>) -> Box<dyn Session + 'r> {
+    fn session<'r>(&self, _: &Install, _: SessionContext<'r>) -> Box<dyn CheckpointRun + 'r> {
         Box::new(NoSession)
     }
 }
@@ -27,4 +27,4 @@ impl Checkpointer for NoCheckpointer {
 /// Has no part in a run.
 struct NoSession;
 
-impl Session for NoSession {}
+impl CheckpointRun for NoSession {}

@@ -1,18 +1,19 @@
 //! A series of checkpoints that a program writes itself: what differs between them, by places in their files, measured before the next one
 //! overwrites them.
 
-use super::series::{self, Measured};
-use crate::run::{Findings, GrowingFile, RunContext, RunError, compile, files, patterns};
-use camino::Utf8PathBuf;
-use cvc_core::units::counted;
-use cvc_delta::{
-    Addressing, BlockSize, DeltaError, Signature, Source as State, SourceFile, changed_bytes, sign,
+use super::contract::Halt;
+use crate::{
+    run::{
+        Findings, GrowingFile, RunContext, RunError, RunFailure, SOON, compile, files, patterns,
+    },
+    stage::{Hold, NodePart, Stages, Taken},
 };
-use cvc_probe::sentinel::FileFound;
+use camino::Utf8PathBuf;
+use cvc_core::{outcome::Cause, units::counted};
+use cvc_probe::sentinel::{CheckpointFiles, FileFound};
 use regex::Regex;
 use std::{
     collections::BTreeMap,
-    os::unix::fs::PermissionsExt,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -36,13 +37,15 @@ pub(super) struct OwnSeries {
     /// Number of the last complete checkpoint that needs no other look, as the output tells.
     seen: u64,
     /// Files as they were seen last, and since when.
-    quiet: (Vec<FileFound>, Instant),
+    quiet: (Vec<(String, FileFound)>, Instant),
     /// Files of the last checkpoint that was measured.
-    last: Vec<FileFound>,
-    signatures: Vec<Signature>,
-    measured: Vec<Measured>,
+    last: Vec<(String, FileFound)>,
+    /// Numbers of those that were.
+    measured: Vec<u64>,
     /// The last checkpoint that was tried in vain, and why.
     missed: Option<(u64, String)>,
+    /// How far the clocks of other nodes are ahead of this one's, as far as it was asked, nanoseconds.
+    offsets_ns: BTreeMap<String, i64>,
     /// What cannot be read is not tried again until then, and after that not for so long.
     rest: (Instant, Duration),
 }
@@ -51,8 +54,31 @@ pub(super) struct OwnSeries {
 #[derive(Debug)]
 struct Due {
     number: u64,
-    found: Vec<FileFound>,
+    found: Vec<(String, FileFound)>,
     at_s: f64,
+}
+
+impl Due {
+    /// It as stages get it.
+    fn taken(&self, run: &RunContext) -> Taken {
+        let mut by_node: BTreeMap<&str, Vec<FileFound>> = BTreeMap::new();
+        for (node, file) in &self.found {
+            by_node.entry(node).or_default().push(file.clone());
+        }
+        let part = |(node, files): (&str, Vec<FileFound>)| NodePart {
+            node: node.to_owned(),
+            files: CheckpointFiles::Own {
+                work: run.work.clone().into(),
+                files,
+            },
+            content_bytes: 0,
+        };
+        Taken {
+            number: self.number,
+            at_s: self.at_s,
+            parts: by_node.into_iter().map(part).collect(),
+        }
+    }
 }
 
 impl OwnSeries {
@@ -82,7 +108,7 @@ impl OwnSeries {
             seen: 0,
             quiet: (Vec::new(), now),
             last: Vec::new(),
-            signatures: Vec::new(),
+            offsets_ns: BTreeMap::new(),
             measured: Vec::new(),
             missed: None,
             rest: (now, TICK),
@@ -93,10 +119,11 @@ impl OwnSeries {
     ///
     /// # Errors
     /// When nodes cannot be asked for files.
-    pub async fn watch(&mut self, run: &RunContext) -> Result<(), RunError> {
+    pub async fn watch(&mut self, run: &RunContext, stages: &mut Stages<'_>) -> Result<(), Halt> {
+        self.read_clocks(run).await;
         loop {
             if Instant::now() >= self.rest.0 && self.may_be_due() {
-                self.look(run, false).await?;
+                self.look(run, stages, false).await?;
             }
             tokio::time::sleep(TICK).await;
         }
@@ -106,11 +133,34 @@ impl OwnSeries {
     ///
     /// # Errors
     /// When nodes cannot be asked for files.
-    pub async fn end(&mut self, run: &RunContext) -> Result<(), RunError> {
+    pub async fn end(&mut self, run: &RunContext, stages: &mut Stages<'_>) -> Result<(), Halt> {
         if let Some(told) = &mut self.told {
             told.end();
         }
-        self.look(run, true).await
+        self.look(run, stages, true).await
+    }
+
+    /// Compares the clocks of other nodes that have files with this one's, whose times the output has. Of one that does not answer nothing is known.
+    async fn read_clocks(&mut self, run: &RunContext) {
+        let used = &run.used;
+        for node in used.places().into_iter().filter(|n| *n != used.head.name) {
+            if let Ok(skew) = used.crew.skew(node, SOON).await {
+                let ahead_s = skew.offset_s - skew.uncertainty_s;
+                self.offsets_ns
+                    .insert(node.to_owned(), (ahead_s * 1e9) as i64);
+            }
+        }
+    }
+
+    /// The files of the checkpoint that is there, none of them empty, by their paths.
+    async fn find(&self, run: &RunContext) -> Result<Vec<(String, FileFound)>, RunError> {
+        let Some(own) = &run.app.checkpoint else {
+            return Ok(Vec::new());
+        };
+        let mut found = files(run, &patterns(run, &own.files)?).await?;
+        found.retain(|(_, file)| file.bytes > 0);
+        found.sort_by(|(a, x), (b, y)| (&x.path, a).cmp(&(&y.path, b)));
+        Ok(found)
     }
 
     /// Whether there may be another complete checkpoint.
@@ -120,24 +170,43 @@ impl OwnSeries {
             .is_none_or(|told| told.count() > self.seen)
     }
 
-    /// Looks at the files, and measures them if they are of another checkpoint, and complete.
-    async fn look(&mut self, run: &RunContext, is_over: bool) -> Result<(), RunError> {
-        let Some(mut due) = self.due(find(run).await?, is_over) else {
+    /// Looks at the files, and gives them to the stages if they are of another checkpoint, and complete.
+    async fn look(
+        &mut self,
+        run: &RunContext,
+        stages: &mut Stages<'_>,
+        is_over: bool,
+    ) -> Result<(), Halt> {
+        let Some(mut due) = self.due(self.find(run).await?, is_over) else {
             return Ok(());
         };
-        let signed = hash(&due.found).await;
-        self.tell_late(&mut due);
+        let mut taken = due.taken(run);
+        let held = match stages.hold(&mut taken).await {
+            Ok(Hold::Open) => stages.after(&taken).await.map(|()| Hold::Open),
+            held => held,
+        };
+        self.note_late(&mut due);
         // what was written meanwhile is not what was read
-        let again = match &signed {
-            Ok(_) => find(run).await?,
+        let again = match &held {
+            Ok(_) => self.find(run).await?,
+            Err(failure) if failure.cause == Cause::DiskFull => return Err(failure.clone().into()),
             Err(_) => Vec::new(),
         };
-        self.settle(due, signed, &again);
+        let read = held.as_ref().map(|_| ()).map_err(RunFailure::clone);
+        let settled = self.settle(due, read, &again);
+        match (held, settled) {
+            (Ok(Hold::Open), number) => stages.confirm(number),
+            (Ok(Hold::Held), Some(number)) => {
+                taken.number = number;
+                stages.after(&taken).await?;
+            }
+            (Ok(Hold::Held), None) | (Err(_), _) => {}
+        }
         Ok(())
     }
 
     /// The checkpoint that these files are, if they are complete and of none that was measured.
-    fn due(&mut self, found: Vec<FileFound>, is_over: bool) -> Option<Due> {
+    fn due(&mut self, found: Vec<(String, FileFound)>, is_over: bool) -> Option<Due> {
         let told = self.told.as_ref().map(|told| (told.count, told.at_ns));
         let (mut number, told_ns) = told.unwrap_or((self.measured.len() as u64 + 1, i64::MAX));
         if found.is_empty() || found == self.last || self.measured.len() >= MOST {
@@ -151,7 +220,11 @@ impl OwnSeries {
             Some((count, _)) if count <= self.seen => return None,
             _ => {}
         }
-        if number > 0 && found.iter().any(|file| file.modified_ns > told_ns) {
+        let modified_ns = |(node, file): &(String, FileFound)| {
+            let ahead_ns = self.offsets_ns.get(node).copied().unwrap_or(0);
+            file.modified_ns.saturating_sub(ahead_ns)
+        };
+        if number > 0 && found.iter().any(|found| modified_ns(found) > told_ns) {
             // a program that writes in place has begun with the next one
             let why = "its files were changed after the program had told of it";
             self.missed = Some((number, why.to_owned()));
@@ -166,66 +239,53 @@ impl OwnSeries {
     }
 
     /// Gives a checkpoint the number that the program tells by now: if its files stay the same until after this, it was told late.
-    fn tell_late(&mut self, due: &mut Due) {
+    fn note_late(&mut self, due: &mut Due) {
         if let Some(told) = &mut self.told {
             due.number = due.number.max(told.count());
         }
     }
 
-    /// Adds a checkpoint that was read, unless its files are others by now; notes why one could not be read.
-    fn settle(&mut self, due: Due, signed: Result<(Signature, f64), String>, again: &[FileFound]) {
-        let (signature, hash_s) = match signed {
-            Ok(signed) => signed,
-            Err(why) => {
-                self.missed = Some((due.number, why));
-                // each try may have read for long, beside the program that is measured
-                let (_, pause) = self.rest;
-                self.rest = (Instant::now() + pause, (pause * 2).min(MOST_REST));
-                return;
-            }
-        };
+    /// Takes a checkpoint that was read, unless its files are others by now, and returns its number; notes why one could not be read.
+    fn settle(
+        &mut self,
+        due: Due,
+        read: Result<(), RunFailure>,
+        again: &[(String, FileFound)],
+    ) -> Option<u64> {
+        if let Err(failure) = read {
+            self.missed = Some((due.number, failure.detail));
+            // each try may have read for long, beside the program that is measured
+            let (_, pause) = self.rest;
+            self.rest = (Instant::now() + pause, (pause * 2).min(MOST_REST));
+            return None;
+        }
         self.rest = (Instant::now(), TICK);
         if again != due.found {
             let why = "its files were changed while they were read";
             self.missed = Some((due.number, why.to_owned()));
-            return;
+            return None;
         }
         self.seen = due.number;
         self.missed.take_if(|(number, _)| *number == due.number);
-        self.measured.push(Measured {
-            number: due.number,
-            at_s: due.at_s,
-            bytes: signature.bytes(),
-            changed: self
-                .signatures
-                .iter()
-                .map(|old| changed_bytes(&signature, old))
-                .collect(),
-            // only images have parts
-            parts: BTreeMap::new(),
-            hash_s,
-        });
-        self.signatures.push(signature);
+        self.measured.push(due.number);
         self.last = due.found;
+        Some(due.number)
     }
 
     /// Whether the files have not changed for a while.
-    fn are_quiet(&mut self, found: &[FileFound]) -> bool {
+    fn are_quiet(&mut self, found: &[(String, FileFound)]) -> bool {
         if self.quiet.0 != found {
             self.quiet = (found.to_vec(), Instant::now());
         }
         self.quiet.1.elapsed() >= QUIET
     }
 
-    /// Records what was measured of a series of which the program says that it wrote so many, and what each method would store of it; notes why
-    /// checkpoints are missing, as far as that is known.
-    pub fn record(&self, written: usize, to: &mut Findings) {
+    /// Records what stages measured of a series of which the program says that it wrote so many; notes why checkpoints are missing, as far as that is
+    /// known.
+    pub fn record(&self, written: usize, stages: &Stages<'_>, to: &mut Findings) {
         let taken = self.measured.len();
         let planned = written.max(taken) as u64;
-        if taken == 0 {
-            series::record_count(0, planned, to);
-        }
-        series::record(&self.measured, planned, to);
+        stages.measure(planned, to);
         if planned > taken as u64 || self.missed.is_some() || taken == 0 {
             to.notes.push(self.missing(planned));
         }
@@ -249,52 +309,6 @@ impl OwnSeries {
             counted(taken, "checkpoint")
         };
         format!("the series has {of}; {why}")
-    }
-}
-
-/// Reads files and hashes their blocks, beside everything else; with the time that it takes, seconds.
-async fn hash(found: &[FileFound]) -> Result<(Signature, f64), String> {
-    let state = state(found);
-    let signing = tokio::task::spawn_blocking(move || {
-        let begin = Instant::now();
-        let signature = sign(&state, Addressing::Index, BlockSize::PAGE, &|_| {})?;
-        Ok::<_, DeltaError>((signature, begin.elapsed().as_secs_f64()))
-    });
-    match signing.await {
-        Ok(signed) => signed.map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// The files of the checkpoint that is there, none of them empty, by their paths.
-async fn find(run: &RunContext) -> Result<Vec<FileFound>, RunError> {
-    let Some(own) = &run.app.checkpoint else {
-        return Ok(Vec::new());
-    };
-    let found = files(run, &patterns(run, &own.files)?).await?;
-    let mut found: Vec<FileFound> = found.into_iter().map(|(_, file)| file).collect();
-    found.retain(|file| file.bytes > 0);
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(found)
-}
-
-/// These files as one state.
-fn state(found: &[FileFound]) -> State {
-    let file = |file: &FileFound| {
-        let mode = std::fs::metadata(&file.path).map_or(0o600, |m| m.permissions().mode());
-        SourceFile {
-            name: file.path.display().to_string(),
-            path: file.path.clone(),
-            bytes: file.bytes,
-            mode,
-            version: None,
-        }
-    };
-    State {
-        path: found.first().map(|f| f.path.clone()).unwrap_or_default(),
-        files: found.iter().map(file).collect(),
-        links: Vec::new(),
-        taken_s: 0.0,
     }
 }
 
@@ -417,17 +431,18 @@ mod tests {
             .expect("writes");
         }
 
-        fn found(&self) -> Vec<FileFound> {
+        fn found(&self) -> Vec<(String, FileFound)> {
             use std::os::unix::fs::MetadataExt;
             let path = self.dir.path().join("ckpt");
             let of = std::fs::metadata(&path).expect("the file");
-            vec![FileFound {
+            let file = FileFound {
                 path,
                 bytes: of.len(),
                 modified_ns: of.mtime() * 1_000_000_000 + of.mtime_nsec(),
                 inode: of.ino(),
                 device: of.dev(),
-            }]
+            };
+            vec![("n1".to_owned(), file)]
         }
 
         /// A look at the files, between which and the next the program writes what `meanwhile` says.
@@ -440,16 +455,12 @@ mod tests {
             let Some(mut due) = self.series.due(self.found(), is_over) else {
                 return;
             };
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .build()
-                .expect("a runtime");
-            let signed = runtime.block_on(hash(&due.found));
-            self.series.tell_late(&mut due);
+            self.series.note_late(&mut due);
             // the clock of file systems is a coarse one
             std::thread::sleep(TICK);
             meanwhile(self);
             let again = self.found();
-            self.series.settle(due, signed, &again);
+            self.series.settle(due, Ok(()), &again);
         }
 
         fn look(&mut self) {
@@ -457,15 +468,13 @@ mod tests {
         }
 
         fn numbers(&self) -> Vec<u64> {
-            self.series.measured.iter().map(|m| m.number).collect()
+            self.series.measured.clone()
         }
 
-        fn findings(&self, written: usize) -> (f64, Vec<String>) {
+        fn findings(&self, written: usize) -> (usize, Vec<String>) {
             let mut to = Findings::new(cvc_core::ids::RunId::of(b"r"));
-            self.series.record(written, &mut to);
-            let name = cvc_core::record::names::SERIES_CHECKPOINTS;
-            let count = to.records.iter().find(|r| r.name == name);
-            (count.expect("a count").value, to.notes)
+            self.series.record(written, &Stages::default(), &mut to);
+            (self.series.measured.len(), to.notes)
         }
     }
 
@@ -484,9 +493,8 @@ mod tests {
         program.tell(3);
         program.look();
         assert_eq!(program.numbers(), [1, 3]);
-        assert_eq!(program.series.measured[1].changed, [3 * 4096]);
         let missing = "the series has 2 of 3 checkpoints that the program told of; the others were overwritten before they were read";
-        assert_eq!(program.findings(3), (2.0, vec![missing.to_owned()]));
+        assert_eq!(program.findings(3), (2, vec![missing.to_owned()]));
     }
 
     #[test]
@@ -498,7 +506,7 @@ mod tests {
         let mut due = program.series.due(program.found(), false).expect("due");
         // the file is the second one, of which the output tells a little later
         program.tell(2);
-        program.series.tell_late(&mut due);
+        program.series.note_late(&mut due);
         assert_eq!(due.number, 2);
     }
 
@@ -516,7 +524,7 @@ mod tests {
         // nor is what a program has left behind that broke off
         program.look_while(true, |_| {});
         let (count, notes) = program.findings(1);
-        assert_eq!(count, 0.0);
+        assert_eq!(count, 0);
         assert_eq!(
             notes,
             [
@@ -547,7 +555,7 @@ mod tests {
         let (count, notes) = program.findings(2);
         assert_eq!(
             (count, notes.len()),
-            (1.0, 1),
+            (1, 1),
             "it is still missing: {notes:?}"
         );
     }
@@ -560,22 +568,17 @@ mod tests {
         assert!(program.series.may_be_due());
         let mut pauses = Vec::new();
         for _ in 0..12 {
-            let mut found = program.found();
-            found[0].path.set_file_name("gone");
-            let due = program.series.due(found, false).expect("it is due");
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .build()
-                .expect("a runtime");
-            let signed = runtime.block_on(hash(&due.found));
+            let due = program.series.due(program.found(), false);
             let before = Instant::now();
-            program.series.settle(due, signed, &[]);
+            let unread = Err(RunFailure::new(Cause::Checkpoint, "gone: cannot open"));
+            program.series.settle(due.expect("it is due"), unread, &[]);
             pauses.push(program.series.rest.0.duration_since(before));
         }
         assert!(pauses[0] >= TICK && pauses[1] >= 2 * TICK, "{pauses:?}");
         assert!(pauses.is_sorted() || pauses[11] >= MOST_REST, "{pauses:?}");
         assert!(pauses[11] >= MOST_REST && pauses[11] < 2 * MOST_REST);
         let (count, notes) = program.findings(1);
-        assert_eq!(count, 0.0);
+        assert_eq!(count, 0);
         assert!(
             notes.len() == 1 && notes[0].contains("gone: cannot open"),
             "{notes:?}"
@@ -584,7 +587,7 @@ mod tests {
         program.look();
         assert_eq!(program.numbers(), [1]);
         assert_eq!(program.series.rest.1, TICK);
-        assert_eq!(program.findings(1), (1.0, Vec::new()));
+        assert_eq!(program.findings(1), (1, Vec::new()));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use super::{Crew, CrewError};
 use cvc_image::CheckpointDir;
 use cvc_probe::sentinel::{
-    Answer, Conditions, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile,
-    Notice, Part, RankProcess, Request, SeriesState, Space, Tail,
+    Answer, CheckpointFiles, Conditions, DeltaDone, DeltaProblem, DeltaWork, Digested, Ended,
+    Facts, FileFound, InstanceFacts, ListingFound, NewFile, Notice, Part, RankProcess, Request,
+    SeriesState, Space, Tail,
 };
 use std::{
     path::{Path, PathBuf},
@@ -127,12 +128,6 @@ impl Crew {
         Answer::Ended(ended) => ended
     );
     ask_all!(
-        /// Compares the checkpoint there with those of the run that lay there before.
-        series(marker: &str, dir: &Path, number: u32) -> SeriesState,
-        Request::Series { marker: marker.to_owned(), dir: dir.to_owned(), number },
-        Answer::Series(state) => state
-    );
-    ask_all!(
         /// Forgets the checkpoints of a run that were compared.
         series_end(marker: &str) -> (),
         Request::SeriesEnd { marker: marker.to_owned() },
@@ -186,6 +181,79 @@ impl Crew {
         Request::Read { path: path.to_owned(), most_bytes },
         Answer::Read(tail) => tail
     );
+
+    /// Compares a checkpoint, of which each of these nodes has files, with those of the run that lay there before.
+    pub async fn series(
+        &self,
+        marker: &str,
+        parts: Vec<(String, CheckpointFiles)>,
+        number: u32,
+        limit: Duration,
+    ) -> Answers<SeriesState> {
+        let request = |(node, files)| {
+            let marker = marker.to_owned();
+            let request = Request::Series {
+                marker,
+                files,
+                number,
+            };
+            (node, request)
+        };
+        self.ask_typed(
+            parts.into_iter().map(request).collect(),
+            limit,
+            |answer| match answer {
+                Answer::Series(state) => Ok(state),
+                other => Err(other),
+            },
+        )
+        .await
+    }
+
+    /// Works with the deltas of a run in a directory, side by side on several nodes.
+    pub async fn deltas(
+        &self,
+        marker: &str,
+        dir: &Path,
+        works: Vec<(String, DeltaWork)>,
+        limit: Duration,
+    ) -> Answers<Result<DeltaDone, DeltaProblem>> {
+        let request = |(node, work)| {
+            let (marker, dir) = (marker.to_owned(), dir.to_owned());
+            (node, Request::Deltas { marker, dir, work })
+        };
+        self.ask_typed(
+            works.into_iter().map(request).collect(),
+            limit,
+            |answer| match answer {
+                Answer::Deltas(done) => Ok(done),
+                other => Err(other),
+            },
+        )
+        .await
+    }
+
+    /// Asks each of several nodes its own question.
+    async fn ask_typed<T>(
+        &self,
+        questions: Vec<(String, Request)>,
+        limit: Duration,
+        take: impl Fn(Answer) -> Result<T, Answer>,
+    ) -> Answers<T> {
+        let asked = questions
+            .first()
+            .map_or("nothing", |(_, request)| request.name());
+        let answers = self.ask_each(questions, limit).await;
+        answers
+            .into_iter()
+            .map(|(host, answer)| {
+                let answer = answer.and_then(|answer| {
+                    take(answer).map_err(|other| unexpected(&host, asked, &other))
+                });
+                (host, answer)
+            })
+            .collect()
+    }
 
     /// Measures the offset of a node's clock from this machine's.
     ///

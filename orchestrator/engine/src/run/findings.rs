@@ -71,4 +71,19 @@ impl Findings {
                 .collect(),
         });
     }
+
+    /// Adds a record of a time that is in no file of the run.
+    pub fn seconds(&mut self, name: &str, value: f64, source: Source, labels: &[Label]) {
+        self.record(name, value, Unit::Seconds, source, None, labels);
+    }
+
+    /// Adds a record of a size that is in no file of the run.
+    pub fn bytes(&mut self, name: &str, value: f64, source: Source, labels: &[Label]) {
+        self.record(name, value, Unit::Bytes, source, None, labels);
+    }
+
+    /// Adds a record of a number that is in no file of the run.
+    pub fn count(&mut self, name: &str, value: f64, source: Source, labels: &[Label]) {
+        self.record(name, value, Unit::Count, source, None, labels);
+    }
 }

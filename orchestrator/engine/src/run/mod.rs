@@ -3,6 +3,7 @@
 
 mod error;
 mod failure;
+mod fetch;
 mod files;
 mod findings;
 mod input;
@@ -30,6 +31,7 @@ pub use site_context::SiteContext;
 pub use task::Task;
 pub use texts::own_lines;
 
+pub(crate) use fetch::fetch;
 pub(crate) use files::{arguments, files, patterns, patterns_below};
 pub(crate) use nodes::same_host;
 pub(crate) use numbers::{CUT_HINT, numbers};

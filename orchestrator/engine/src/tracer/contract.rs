@@ -6,7 +6,7 @@ use crate::{
     run::Findings,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::record::{Source, Unit, names};
+use cvc_core::record::{Source, names};
 use std::{collections::BTreeMap, fmt, fs, io};
 
 /// Stands for a dot and the name of the node in words of [`Instrumentation::prefix`], and for nothing where there is only one node.
@@ -94,22 +94,8 @@ pub trait Tracer: Send + Sync {
     ) -> Result<(), TraceError> {
         let files = files_of(trace)?;
         let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
-        to.record(
-            names::TRACE_FILES,
-            files.len() as f64,
-            Unit::Count,
-            Source::Trace,
-            None,
-            &[],
-        );
-        to.record(
-            names::TRACE_BYTES,
-            bytes as f64,
-            Unit::Bytes,
-            Source::FileSize,
-            None,
-            &[],
-        );
+        to.count(names::TRACE_FILES, files.len() as f64, Source::Trace, &[]);
+        to.bytes(names::TRACE_BYTES, bytes as f64, Source::FileSize, &[]);
         let mut totals = Totals::new(places);
         let read = self.add_up(trace, &mut totals);
         if read.is_ok() || !totals.is_empty() {

@@ -2,6 +2,7 @@
 
 use crate::error::ExportError;
 use cvc_core::units::{counted, dollars, duration};
+use cvc_index::RunOutcome;
 use cvc_index::{Index, IndexedRun, factors::texts};
 use serde_json::Value;
 use std::{
@@ -196,8 +197,8 @@ fn effort(
 ) -> Result<(), ExportError> {
     let mut states: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for run in runs {
-        let cause = match run.state.as_str() {
-            "succeeded" => "",
+        let cause = match run.state {
+            RunOutcome::Succeeded => "",
             _ => run.cause.as_deref().unwrap_or_default(),
         };
         *states.entry((run.state.as_str(), cause)).or_default() += 1;
@@ -206,10 +207,7 @@ fn effort(
     for ((state, cause), count) in states {
         let _ = writeln!(out, "| {} | {} | {count} |", plain(state), plain(cause));
     }
-    let bad = runs
-        .iter()
-        .filter(|run| matches!(run.records.as_str(), "missing" | "damaged" | "changed"))
-        .count();
+    let bad = runs.iter().filter(|run| run.records.is_unsound()).count();
     out.push('\n');
     if bad > 0 {
         let _ = writeln!(

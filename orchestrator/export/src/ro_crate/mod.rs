@@ -11,6 +11,7 @@ use crate::{
 };
 use camino::Utf8Path;
 use cvc_core::store::{CampaignDir, StoreError, regular, write_whole};
+use cvc_index::RunOutcome;
 use cvc_index::{Index, IndexedRun, factors::texts};
 use entity::{fragment, to};
 use serde_json::{Value, json};
@@ -198,7 +199,7 @@ impl Crate {
         description: Description<'_>,
     ) {
         let kind = if run.warmup { "warm-up" } else { "repeat" };
-        let has_succeeded = run.state == "succeeded";
+        let has_succeeded = run.state == RunOutcome::Succeeded;
         let status = if has_succeeded {
             "CompletedActionStatus"
         } else {
@@ -228,7 +229,7 @@ impl Crate {
                 .map(String::as_str)
                 .collect();
             let error = if told.is_empty() {
-                run.state.clone()
+                run.state.to_string()
             } else {
                 told.join(": ")
             };
@@ -339,5 +340,5 @@ const AGENT: &str = "#agent";
 
 /// Whether the run has come to an end of any kind.
 fn is_made(run: &IndexedRun) -> bool {
-    matches!(run.state.as_str(), "succeeded" | "failed" | "quarantined")
+    run.state.is_over()
 }

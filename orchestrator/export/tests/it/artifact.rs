@@ -218,7 +218,9 @@ fn cvc_reads_an_artefact_as_it_read_the_campaign() {
     assert_eq!(values(&again), values(&made.index));
     let states = |index: &Index| -> Vec<(String, String)> {
         let runs = index.runs().expect("runs");
-        runs.into_iter().map(|run| (run.id, run.state)).collect()
+        runs.into_iter()
+            .map(|run| (run.id, run.state.to_string()))
+            .collect()
     };
     assert_eq!(states(&again), states(&made.index));
     let journal = cvc_journal::read(&to.join("made-up/data/journal.jsonl")).expect("a journal");
@@ -232,7 +234,10 @@ fn the_description_says_what_the_record_says() {
     let files = unzipped(&made.path("a.zip"));
     let text = String::from_utf8(files["made-up/ARTIFACT.md"].clone()).expect("text");
     let failed = made.index.runs().expect("runs");
-    let failed = failed.iter().filter(|run| run.state == "failed").count();
+    let failed = failed
+        .iter()
+        .filter(|run| run.state == cvc_index::RunOutcome::Failed)
+        .count();
     assert_eq!(failed, 1);
     for told in [
         "# Artefact: made-up",

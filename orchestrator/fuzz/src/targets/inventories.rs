@@ -8,68 +8,6 @@ use std::{collections::BTreeSet, path::Path};
 /// Groups that the seeds have.
 const GROUPS: [&str; 3] = ["all", "compute", "ungrouped"];
 
-pub(crate) const INI_WORDS: &[&str] = &[
-    "[compute]\n",
-    "[compute:vars]\n",
-    "[all:children]\n",
-    "ansible_host=",
-    "ansible_port=0",
-    "ansible_user=-oProxyCommand=x",
-    "ansible_group_priority=",
-    "[01:16]",
-    "[a:c]",
-    "[0:0]",
-    "[0:999]",
-    "{{ x }}",
-    "\"",
-    "'",
-    "\\",
-    "#",
-    "=",
-];
-
-/// An inventory in INI.
-pub(crate) fn ini(data: &[u8]) {
-    each_group(|group| {
-        inventory::parse(
-            Path::new("hosts.ini"),
-            &String::from_utf8_lossy(data),
-            group,
-        )
-    });
-}
-
-pub(crate) const YAML_WORDS: &[&str] = &[
-    "all:\n",
-    "  hosts:\n",
-    "  children:\n",
-    "  vars:\n",
-    "&a ",
-    "*a",
-    "<<: *a\n",
-    "!!str ",
-    "- ",
-    "[[[[[[[[",
-    "{a: ",
-    "? ",
-    "|\n",
-    "---\n",
-    "ansible_port: 22\n",
-    "n[01:16]:\n",
-    "~",
-];
-
-/// An inventory in YAML.
-pub(crate) fn yaml(data: &[u8]) {
-    each_group(|group| {
-        inventory::parse(
-            Path::new("hosts.yml"),
-            &String::from_utf8_lossy(data),
-            group,
-        )
-    });
-}
-
 pub(crate) const ANSWER_WORDS: &[&str] = &[
     "\"_meta\":",
     "\"hostvars\":",
@@ -78,6 +16,9 @@ pub(crate) const ANSWER_WORDS: &[&str] = &[
     "\"all\":",
     "\"compute\":",
     "\"ansible_port\": 70000",
+    "\"ansible_user\": \"-oProxyCommand=x\"",
+    "\"ansible_ssh_common_args\": \"-J a@b:c -o X=y 'z\"",
+    "{{ x }}",
     "null",
     "[[[[",
 ];

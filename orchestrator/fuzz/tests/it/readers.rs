@@ -80,8 +80,6 @@ readers! {
     images_are_withstood: "image",
     results_of_other_programs_are_withstood: "import-json",
     tables_for_import_are_withstood: "import-table",
-    ini_inventories_are_withstood: "inventory-ini",
-    yaml_inventories_are_withstood: "inventory-yaml",
     journals_are_withstood: "journal",
     line_files_are_withstood: "line-file",
     manifests_are_withstood: "manifest",

@@ -501,7 +501,7 @@ fn an_imported_campaign_is_indexed_like_any_other_and_never_replaces_one() {
             .runs()
             .expect("runs")
             .iter()
-            .all(|run| run.records == "ok")
+            .all(|run| run.records == cvc_index::RecordsState::Ok)
     );
     assert!(matches!(
         write("theirs", false),

@@ -1,13 +1,11 @@
 //! The interval and the method with the least expected time or cost.
 
-use super::{
-    run::{DeltaJob, DeltaRun, delta_run},
-    storing::Storing,
-};
+use super::run::{DeltaJob, DeltaRun, delta_run};
 use crate::{
     fit::FitError,
     schedule::{daly_s, young_s},
 };
+use cvc_delta_rules::Method;
 use serde::Serialize;
 
 /// What is to be least.
@@ -51,8 +49,8 @@ pub struct Choosing<'a> {
 }
 
 impl Choosing<'_> {
-    fn run(&self, storing: Storing, stretches: usize) -> Result<DeltaRun, FitError> {
-        delta_run(storing, self.changed_mib, self.job, stretches)
+    fn run(&self, method: Method, stretches: usize) -> Result<DeltaRun, FitError> {
+        delta_run(method, self.changed_mib, self.job, stretches)
     }
 }
 
@@ -72,7 +70,7 @@ pub struct BestInterval {
 ///
 /// # Errors
 /// Times, rates or sizes that cannot be; a run that practically never ends.
-pub fn least_interval(storing: Storing, choosing: Choosing<'_>) -> Result<BestInterval, FitError> {
+pub fn least_interval(method: Method, choosing: Choosing<'_>) -> Result<BestInterval, FitError> {
     let mut best: Option<DeltaRun> = None;
     let take = |run: DeltaRun, best: &mut Option<DeltaRun>| {
         let value = choosing.aim.of(&run);
@@ -89,7 +87,7 @@ pub fn least_interval(storing: Storing, choosing: Choosing<'_>) -> Result<BestIn
     let (mut around, mut was_best) = ((1, 1), false);
     while stretches <= MOST_STRETCHES {
         let least = best.as_ref().map(|b| choosing.aim.of(b));
-        let value = take(choosing.run(storing, stretches)?, &mut best);
+        let value = take(choosing.run(method, stretches)?, &mut best);
         if was_best {
             around.1 = stretches;
         }
@@ -108,7 +106,7 @@ pub fn least_interval(storing: Storing, choosing: Choosing<'_>) -> Result<BestIn
     loop {
         let step = (around.1 - around.0).div_ceil(MOST_AROUND).max(1);
         for stretches in (around.0..=around.1).step_by(step) {
-            take(choosing.run(storing, stretches)?, &mut best);
+            take(choosing.run(method, stretches)?, &mut best);
         }
         let Some(found) = best.as_ref().filter(|_| step > 1) else {
             break;
@@ -130,12 +128,12 @@ pub fn least_interval(storing: Storing, choosing: Choosing<'_>) -> Result<BestIn
 
 /// Methods that are tried, with thresholds and lengths of chains.
 #[must_use]
-pub fn candidates() -> Vec<Storing> {
-    let mut all = vec![Storing::Full, Storing::Incremental, Storing::Differential];
-    all.extend([1.25, 1.5, 2.0, 3.0, 4.0, 8.0].map(|ratio| Storing::Adca { ratio }));
+pub fn candidates() -> Vec<Method> {
+    let mut all = vec![Method::Full, Method::Incremental, Method::Differential];
+    all.extend([1.25, 1.5, 2.0, 3.0, 4.0, 8.0].map(Method::adca));
     for files in [2, 3, 4, 6, 8, 12, 16, 24, 32, 64] {
         // below 1: the base moves with every state
-        all.extend([0.0, 1.5, 2.0, 4.0].map(|ratio| Storing::Bounded { ratio, files }));
+        all.extend([0.0, 1.5, 2.0, 4.0].map(|ratio| Method::bounded(ratio, files)));
     }
     all
 }
@@ -156,11 +154,11 @@ pub fn choose_method(choosing: Choosing<'_>) -> Result<Vec<BestInterval>, FitErr
             x < y
         }
     };
-    for storing in candidates() {
-        let found = least_interval(storing, choosing)?;
+    for method in candidates() {
+        let found = least_interval(method, choosing)?;
         match best
             .iter_mut()
-            .find(|b| b.run.storing.name() == storing.name())
+            .find(|b| b.run.method.name() == method.name())
         {
             Some(known) if is_before(&found, known) => *known = found,
             Some(_) => {}
@@ -180,7 +178,7 @@ pub fn choose_method(choosing: Choosing<'_>) -> Result<Vec<BestInterval>, FitErr
 
 #[cfg(test)]
 mod tests {
-    use super::{Aim, BestInterval, Choosing, Storing, candidates, choose_method, least_interval};
+    use super::{Aim, BestInterval, Choosing, Method, candidates, choose_method, least_interval};
     use crate::delta::{
         ChangedPair, ChangedVolume, DeltaCosts, DeltaJob, Packing, Prices, VolumeCurve, delta_run,
         stored_states,
@@ -229,7 +227,7 @@ mod tests {
     fn the_interval_for_full_checkpoints_is_near_dalys() {
         let changed_mib = |distance: f64| CURVE.at(distance);
         let full = least_interval(
-            Storing::Full,
+            Method::Full,
             Choosing {
                 changed_mib: &changed_mib,
                 job: &JOB,
@@ -251,32 +249,29 @@ mod tests {
             job: &JOB,
             aim: Aim::Time,
         };
-        for storing in [
-            Storing::Full,
-            Storing::Incremental,
-            Storing::Adca { ratio: 1.5 },
-            Storing::Bounded {
-                ratio: 0.0,
-                files: 8,
-            },
+        for method in [
+            Method::Full,
+            Method::Incremental,
+            Method::adca(1.5),
+            Method::bounded(0.0, 8),
         ] {
-            let found = least_interval(storing, choosing).expect("an interval");
+            let found = least_interval(method, choosing).expect("an interval");
             let least = (1..600)
                 .map(|n| {
-                    delta_run(storing, &changed_mib, &JOB, n)
+                    delta_run(method, &changed_mib, &JOB, n)
                         .expect("a run")
                         .total_s
                 })
                 .fold(f64::INFINITY, f64::min);
-            assert!(found.run.total_s <= least * (1.0 + 1e-4), "{storing:?}");
+            assert!(found.run.total_s <= least * (1.0 + 1e-4), "{method:?}");
         }
     }
 
     #[test]
     fn what_hardly_changes_is_stored_as_deltas_and_what_changes_at_once_in_full() {
         let best = best_of(&CURVE, &JOB, Aim::Time);
-        assert_ne!(best[0].run.storing, Storing::Full);
-        assert!(best.last().expect("methods").run.storing == Storing::Full);
+        assert_ne!(best[0].run.method, Method::Full);
+        assert!(best.last().expect("methods").run.method == Method::Full);
         let everything = VolumeCurve {
             repeated_mib: 8000.0,
             time_s: 0.0,
@@ -284,8 +279,8 @@ mod tests {
             full_mib: 8000.0,
         };
         assert_eq!(
-            best_of(&everything, &JOB, Aim::Time)[0].run.storing,
-            Storing::Full
+            best_of(&everything, &JOB, Aim::Time)[0].run.method,
+            Method::Full
         );
     }
 
@@ -347,14 +342,14 @@ mod tests {
 
     /// The stretches of a run with the true volumes, independent of the code under test but for the rule of the method.
     fn stretches(
-        storing: Storing,
+        method: Method,
         truth: &VolumeCurve,
         job: &DeltaJob,
         count: usize,
     ) -> Vec<(f64, f64, f64)> {
         let tau = job.app_s / count as f64;
         let states = stored_states(
-            storing,
+            method,
             |n| truth.at(n as f64 * tau),
             job.full_mib,
             count - 1,
@@ -428,8 +423,8 @@ mod tests {
             let fitted = ChangedVolume::fit(&pairs).expect("a fit");
             let recommended = best_of(&fitted.curve, &job, Aim::Time)[0].run;
             // the same failures for all of them
-            let mean = |storing: Storing, count: usize, runs: u64| {
-                let stretches = stretches(storing, &truth, &job, count);
+            let mean = |method: Method, count: usize, runs: u64| {
+                let stretches = stretches(method, &truth, &job, count);
                 (0..runs)
                     .map(|seed| simulate(&mut ChaCha8Rng::seed_from_u64(seed), &job, &stretches))
                     .sum::<f64>()
@@ -437,17 +432,17 @@ mod tests {
             };
             let counts = [3, 6, 9, 13, 18, 25, 35, 50, 70, 100, 140];
             // a first look at all, then all runs for those that may be the best
-            let mut grid: Vec<(f64, Storing, usize)> = candidates()
+            let mut grid: Vec<(f64, Method, usize)> = candidates()
                 .into_iter()
-                .flat_map(|storing| counts.map(|count| (storing, count)))
-                .map(|(storing, count)| (mean(storing, count, 200), storing, count))
+                .flat_map(|method| counts.map(|count| (method, count)))
+                .map(|(method, count)| (mean(method, count, 200), method, count))
                 .collect();
             grid.sort_by(|a, b| a.0.total_cmp(&b.0));
             let best = grid[..40]
                 .iter()
-                .map(|(_, storing, count)| mean(*storing, *count, RUNS))
+                .map(|(_, method, count)| mean(*method, *count, RUNS))
                 .fold(f64::INFINITY, f64::min);
-            let ours = mean(recommended.storing, recommended.checkpoints + 1, RUNS);
+            let ours = mean(recommended.method, recommended.checkpoints + 1, RUNS);
             assert!(
                 ours <= 1.02 * best,
                 "{recommended:?}: {ours} s, best {best} s"
@@ -501,31 +496,31 @@ mod tests {
                 .min_by(|a, b| a.1.total_s.total_cmp(&b.1.total_s))
                 .expect("codecs");
             assert_eq!(chosen, fastest, "{recommended:?}");
-            let mean = |packing: usize, storing: Storing, count: usize, runs: u64| {
+            let mean = |packing: usize, method: Method, count: usize, runs: u64| {
                 let job = of(packings[packing]);
-                let stretches = stretches(storing, &CURVE, &job, count);
+                let stretches = stretches(method, &CURVE, &job, count);
                 (0..runs)
                     .map(|seed| simulate(&mut ChaCha8Rng::seed_from_u64(seed), &job, &stretches))
                     .sum::<f64>()
                     / runs as f64
             };
             let counts = [6, 9, 13, 18, 25, 35, 50, 70, 100];
-            let mut grid: Vec<(f64, usize, Storing, usize)> = Vec::new();
+            let mut grid: Vec<(f64, usize, Method, usize)> = Vec::new();
             for packing in 0..packings.len() {
-                for storing in candidates() {
+                for method in candidates() {
                     for count in counts {
-                        grid.push((mean(packing, storing, count, 60), packing, storing, count));
+                        grid.push((mean(packing, method, count, 60), packing, method, count));
                     }
                 }
             }
             grid.sort_by(|a, b| a.0.total_cmp(&b.0));
             let best = grid[..30]
                 .iter()
-                .map(|(_, packing, storing, count)| mean(*packing, *storing, *count, RUNS))
+                .map(|(_, packing, method, count)| mean(*packing, *method, *count, RUNS))
                 .fold(f64::INFINITY, f64::min);
             let ours = mean(
                 chosen,
-                recommended.storing,
+                recommended.method,
                 recommended.checkpoints + 1,
                 RUNS,
             );

@@ -19,5 +19,5 @@ mod volume;
 pub use choice::{Aim, BestInterval, Choosing, candidates, choose_method, least_interval};
 pub use curve::{ChangedPair, VolumeCurve, VolumeForm};
 pub use run::{DeltaCosts, DeltaJob, DeltaRun, Packing, Prices, delta_run, with_failures_of};
-pub use storing::{StoredState, Storing, stored_states};
+pub use storing::{StoredState, stored_states};
 pub use volume::ChangedVolume;

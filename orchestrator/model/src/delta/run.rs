@@ -1,11 +1,12 @@
 //! The expected time of a run with failures when checkpoints and restarts differ from each other.
 
-use super::storing::{StoredState, Storing, stored_states};
+use super::storing::{StoredState, as_document, stored_states};
 use crate::{
     check::{not_negative, positive},
     fit::FitError,
     schedule::WithFailures,
 };
+use cvc_delta_rules::Method;
 use serde::Serialize;
 
 /// Returns the expected seconds of a run with failures, with its parts, for stretches that differ: each is (seconds of the program, seconds of the
@@ -137,7 +138,8 @@ pub struct Prices {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DeltaRun {
     /// The method.
-    pub storing: Storing,
+    #[serde(rename = "storing", serialize_with = "as_document")]
+    pub method: Method,
     /// Seconds of the program between two checkpoints.
     pub interval_s: f64,
     /// Checkpoints of a run.
@@ -195,7 +197,7 @@ pub struct DeltaJob {
 /// # Errors
 /// Times, rates or sizes that cannot be; no stretch.
 pub fn delta_run(
-    storing: Storing,
+    method: Method,
     changed_mib: &dyn Fn(f64) -> f64,
     job: &DeltaJob,
     stretches: usize,
@@ -215,13 +217,13 @@ pub fn delta_run(
     }
     let interval_s = app / stretches as f64;
     let states = stored_states(
-        storing,
+        method,
         |n| changed_mib(n as f64 * interval_s),
         full,
         stretches - 1,
     );
-    let search_s = match (storing, costs.search_mib_s) {
-        (Storing::Full, _) | (_, None) => 0.0,
+    let search_s = match (method, costs.search_mib_s) {
+        (Method::Full, _) | (_, None) => 0.0,
         (_, Some(rate)) => full / rate,
     };
     let packing = costs.packing;
@@ -269,7 +271,7 @@ pub fn delta_run(
     };
     let ckpt_mib = mean(&written_mib).unwrap_or_else(|| written_mib(&in_full));
     Ok(DeltaRun {
-        storing,
+        method,
         interval_s,
         checkpoints: states.len(),
         ckpt_mib,
@@ -296,7 +298,7 @@ pub fn delta_run(
 
 #[cfg(test)]
 mod tests {
-    use super::{DeltaCosts, DeltaJob, Packing, Prices, Storing, delta_run, with_failures_of};
+    use super::{DeltaCosts, DeltaJob, Method, Packing, Prices, delta_run, with_failures_of};
     use crate::{delta::VolumeCurve, schedule::with_failures};
 
     #[test]
@@ -340,9 +342,9 @@ mod tests {
 
     #[test]
     fn a_chain_makes_checkpoints_short_and_restarts_long() {
-        let of = |storing| {
+        let of = |method| {
             delta_run(
-                storing,
+                method,
                 &|distance| CURVE.at(distance),
                 &DeltaJob {
                     app_s: 36_000.0,
@@ -358,11 +360,11 @@ mod tests {
             )
             .expect("a run")
         };
-        let (full, incremental) = (of(Storing::Full), of(Storing::Incremental));
+        let (full, incremental) = (of(Method::Full), of(Method::Incremental));
         assert_eq!((full.files, incremental.files), (1, 99));
         assert_eq!(full.ckpt_s, 21.0);
         assert_eq!((full.reach_s, incremental.reach_s), (0.0, 360.0));
-        assert_eq!(of(Storing::Differential).reach_s, 98.0 * 360.0);
+        assert_eq!(of(Method::Differential).reach_s, 98.0 * 360.0);
         assert!(incremental.ckpt_s < 3.0 && incremental.restart_s > full.restart_s + 50.0);
         assert!((full.stored_mib - 99.0 * 2000.0).abs() < 1e-6);
         assert!((full.dollars_per_month - 99.0 * 2000.0 / 1024.0 * 0.1).abs() < 1e-6);
@@ -379,7 +381,7 @@ mod tests {
             pack_mib_s: Some(400.0),
             unpack_mib_s: Some(1000.0),
         };
-        let of = |storing, packing| {
+        let of = |method, packing| {
             let job = DeltaJob {
                 app_s: 36_000.0,
                 mtbf_s: 7200.0,
@@ -387,16 +389,16 @@ mod tests {
                 costs: DeltaCosts { packing, ..COSTS },
                 prices: Prices::default(),
             };
-            delta_run(storing, &|distance| CURVE.at(distance), &job, 100).expect("a run")
+            delta_run(method, &|distance| CURVE.at(distance), &job, 100).expect("a run")
         };
         // 2000 MiB: 1 s, 5 s to compress, 500 MiB at 100 MiB/s
-        let full = of(Storing::Full, packing);
+        let full = of(Method::Full, packing);
         assert!((full.ckpt_s - 11.0).abs() < 1e-9, "{full:?}");
         assert!((full.ckpt_mib - 500.0).abs() < 1e-9);
         // 10 s, 500 MiB at 200 MiB/s, 2 s to uncompress, a file
         assert!((full.restart_s - 15.0).abs() < 1e-9, "{full:?}");
-        let plain = of(Storing::Differential, Packing::NONE);
-        let packed = of(Storing::Differential, packing);
+        let plain = of(Method::Differential, Packing::NONE);
+        let packed = of(Method::Differential, packing);
         assert!((packed.ckpt_mib / plain.ckpt_mib - 0.5).abs() < 1e-9);
         let delta_mib = plain.stored_mib - 2000.0;
         assert!((packed.stored_mib - 500.0 - 0.5 * delta_mib).abs() < 1e-6);
@@ -425,7 +427,7 @@ mod tests {
                 prices: Prices::default(),
             };
             assert!(
-                delta_run(Storing::Full, &|_| 0.0, &job, 1).is_err(),
+                delta_run(Method::Full, &|_| 0.0, &job, 1).is_err(),
                 "{bad:?}"
             );
         }
@@ -442,7 +444,7 @@ mod tests {
                 prices: Prices::default(),
             };
             delta_run(
-                Storing::Full,
+                Method::Full,
                 &|distance| CURVE.at(distance),
                 &job,
                 stretches,

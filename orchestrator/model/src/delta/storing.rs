@@ -1,54 +1,27 @@
 //! What a method stores of each state, and what restores it, when the changed volume depends on the distance alone.
 
-use serde::Serialize;
+use cvc_delta_rules::{Chains, Method, MethodName, Threshold};
+use serde::{Serialize, Serializer};
 
-/// How states are stored. The same rules as those of `cvc-delta`, which decides by what it finds; here, by the fitted volume.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(tag = "method", rename_all = "kebab-case")]
-pub enum Storing {
-    /// Each in full.
-    Full,
-    /// Each against the one before.
-    Incremental,
-    /// Each against the first.
-    Differential,
-    /// Each against a base, which moves when S(D_b)/S(D_prev) exceeds the ratio.
-    Adca {
-        /// The threshold.
-        ratio: f64,
-    },
-    /// As ADCA, but at most `files` files restore a state: a base that would make the chain longer is stored against the first state.
-    Bounded {
-        /// The threshold; below 1 the base moves with every state.
-        ratio: f64,
-        /// Files at most, 2 or more.
-        files: u32,
-    },
-}
-
-impl Storing {
-    /// Its name, as in options of `cvc delta`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Incremental => "incremental",
-            Self::Differential => "differential",
-            Self::Adca { .. } => "adca",
-            Self::Bounded { .. } => "bounded",
-        }
+/// Writes a method as documents have it: its name, with the ratio and the maximum number of files that it has.
+pub(super) fn as_document<S: Serializer>(
+    method: &Method,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Document {
+        method: MethodName,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ratio: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        files: Option<u32>,
     }
-
-    /// Its name with its settings, for people.
-    #[must_use]
-    pub fn words(self) -> String {
-        match self {
-            Self::Full | Self::Incremental | Self::Differential => self.name().to_owned(),
-            Self::Adca { ratio } => format!("ADCA, ratio {ratio}"),
-            Self::Bounded { ratio, files } if ratio < 1.0 => format!("bounded to {files} files"),
-            Self::Bounded { ratio, files } => format!("bounded to {files} files, ratio {ratio}"),
-        }
+    Document {
+        method: method.name(),
+        ratio: method.threshold().and_then(Threshold::ratio),
+        files: method.files(),
     }
+    .serialize(serializer)
 }
 
 /// A state as it is stored.
@@ -70,61 +43,33 @@ pub struct StoredState {
 /// distances, `full_mib` a state in full.
 #[must_use]
 pub fn stored_states(
-    storing: Storing,
+    method: Method,
     changed_mib: impl Fn(usize) -> f64,
     full_mib: f64,
     count: usize,
 ) -> Vec<StoredState> {
     let mut states: Vec<StoredState> = Vec::with_capacity(count);
-    let mut current = 0;
+    let mut chains = Chains::new(method);
     for t in 0..count {
-        let in_full = StoredState {
-            stored_mib: full_mib,
-            restore_mib: full_mib,
-            files: 1,
-            reach: 0,
-            becomes_base: true,
-        };
-        let against = |base: usize, becomes_base: bool| {
-            let stored_mib = changed_mib(t - base);
-            StoredState {
-                stored_mib,
-                restore_mib: states[base].restore_mib + stored_mib,
-                files: states[base].files + 1,
-                reach: t - base,
-                becomes_base,
-            }
-        };
-        let exceeds = |ratio: f64| {
-            let previous = changed_mib(1);
-            previous > 0.0 && changed_mib(t - current) / previous > ratio
-        };
-        let state = match storing {
-            _ if t == 0 => in_full,
-            Storing::Full => in_full,
-            Storing::Incremental => against(t - 1, true),
-            Storing::Differential => against(0, false),
-            Storing::Adca { ratio } => against(current, exceeds(ratio)),
-            Storing::Bounded { ratio, files } => {
-                let moves = exceeds(ratio);
-                if moves && states[current].files + 2 > files {
-                    against(0, files > 2)
-                } else {
-                    against(current, moves)
-                }
-            }
-        };
-        if state.becomes_base {
-            current = t;
-        }
-        states.push(state);
+        let stored = chains.add(|older| changed_mib(t - older));
+        let reach = stored.base.map_or(0, |base| t - base);
+        let stored_mib = stored.base.map_or(full_mib, |_| changed_mib(reach));
+        let base_mib = stored.base.map_or(0.0, |base| states[base].restore_mib);
+        states.push(StoredState {
+            stored_mib,
+            restore_mib: base_mib + stored_mib,
+            files: stored.files,
+            reach,
+            becomes_base: stored.becomes_base,
+        });
     }
     states
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Storing, stored_states};
+    use super::stored_states;
+    use cvc_delta_rules::Method;
 
     fn line(distances: usize) -> f64 {
         10.0 + 2.0 * distances as f64
@@ -132,9 +77,9 @@ mod tests {
 
     #[test]
     fn incremental_stores_least_and_restores_from_most() {
-        let full = stored_states(Storing::Full, line, 100.0, 6);
+        let full = stored_states(Method::Full, line, 100.0, 6);
         assert!(full.iter().all(|s| s.stored_mib == 100.0 && s.files == 1));
-        let incremental = stored_states(Storing::Incremental, line, 100.0, 6);
+        let incremental = stored_states(Method::Incremental, line, 100.0, 6);
         assert_eq!(
             (
                 incremental[5].stored_mib,
@@ -143,7 +88,7 @@ mod tests {
             ),
             (12.0, 6, 160.0)
         );
-        let differential = stored_states(Storing::Differential, line, 100.0, 6);
+        let differential = stored_states(Method::Differential, line, 100.0, 6);
         assert_eq!(
             (
                 differential[5].stored_mib,
@@ -156,28 +101,15 @@ mod tests {
 
     #[test]
     fn limits_of_the_threshold_are_the_other_methods() {
-        let of = |storing| {
-            stored_states(storing, line, 100.0, 30)
+        let of = |method| {
+            stored_states(method, line, 100.0, 30)
                 .iter()
                 .map(|s| (s.stored_mib, s.files))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(of(Storing::Adca { ratio: 0.0 }), of(Storing::Incremental));
-        assert_eq!(
-            of(Storing::Adca {
-                ratio: f64::INFINITY
-            }),
-            of(Storing::Differential)
-        );
-        let bounded = stored_states(
-            Storing::Bounded {
-                ratio: 0.0,
-                files: 4,
-            },
-            line,
-            100.0,
-            30,
-        );
+        assert_eq!(of(Method::adca(0.0)), of(Method::Incremental));
+        assert_eq!(of(Method::adca(f64::INFINITY)), of(Method::Differential));
+        let bounded = stored_states(Method::bounded(0.0, 4), line, 100.0, 30);
         // a base leaves room for a state against it, which would not move it
         assert_eq!(bounded.iter().map(|s| s.files).max(), Some(3));
     }

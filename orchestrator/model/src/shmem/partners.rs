@@ -177,10 +177,10 @@ impl Fitted for Curve {
         } = self.largest(&at.class);
         let others = f64::from(at.per_node - 1);
         let as_many = partners.min(others);
-        let (fewest, largest) = match () {
-            () if all && is_certain => (others, others),
-            () if all => (as_many, others),
-            () => (as_many, as_many),
+        let (fewest, largest) = match (all, is_certain) {
+            (true, true) => (others, others),
+            (true, false) => (as_many, others),
+            (false, _) => (as_many, as_many),
         };
         let mib = without_copies_mib(at.per_node)? + rest_mib;
         let value = mib + COPY_MIB * (fewest + largest) / 2.0;

@@ -345,119 +345,155 @@ pub fn load(folder: &Path) -> Result<Option<Definition>, SourceErrors> {
     }
 }
 
+/// The problems of a definition.
+struct Check<'d> {
+    source: &'d Source,
+    definition: &'d Definition,
+    errors: Vec<SourceError>,
+}
+
 fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
-    let mut errors = Vec::new();
-    let mut fail = |message: String, hint: &str| {
-        errors.push(source.error(Some(0..0), message, hint.to_owned()))
+    let mut check = Check {
+        source,
+        definition,
+        errors: Vec::new(),
     };
     if definition.schema != SCHEMA {
-        fail(
-            format!(
-                "format {} of measured tables is not known",
-                definition.schema
-            ),
+        let found = definition.schema;
+        check.fail(
+            format!("format {found} of measured tables is not known"),
             "this version reads `schema = 1`",
         );
     }
-    let columns = definition.tables.iter().flat_map(|t| {
-        t.columns.iter().map(|c| {
-            (
-                format!("table {}, `{}`", t.table, c.column),
-                c.because.is_some(),
-                c.explains,
-            )
-        })
-    });
-    let differences = definition
-        .differences
-        .iter()
-        .map(|d| (format!("`{}`", d.id), d.because.is_some(), d.explains));
-    for (place, because, explains) in columns.chain(differences) {
-        let range = "write `explains = [lowest, highest]` beside `because`: the distances measured - printed that the reason explains";
-        match (because, explains) {
-            (true, None) => fail(
-                format!("{place}: `because` without `explains` would explain any number"),
-                range,
-            ),
-            (false, Some(_)) => fail(format!("{place}: `explains` without `because`"), range),
-            (true, Some([low, high])) if !(low.is_finite() && high.is_finite() && low <= high) => {
-                fail(format!("{place}: [{low}, {high}] is not a range"), range);
-            }
-            (true, Some(_)) | (false, None) => {}
-        }
+    check.reasons();
+    check.series();
+    check.factors();
+    check.patterns();
+    check.errors
+}
+
+impl<'d> Check<'d> {
+    fn fail(&mut self, message: String, hint: &str) {
+        let error = self.source.error(Some(0..0), message, hint.to_owned());
+        self.errors.push(error);
     }
-    for (i, series) in definition.series.iter().enumerate() {
-        if definition.series[..i].iter().any(|s| s.id == series.id) {
-            fail(
-                format!("two series have the id `{}`", series.id),
-                "give each its own",
-            );
-        }
-        if let Some(printed) = series.printed
-            && !(2..=printed.checkpoints).contains(&printed.switch)
-        {
-            fail(
-                format!(
-                    "series `{}`: a switch at checkpoint {} of {}",
-                    series.id, printed.switch, printed.checkpoints
+
+    /// A reason has the range that it explains.
+    fn reasons(&mut self) {
+        let definition = self.definition;
+        let columns = definition.tables.iter().flat_map(|t| {
+            let of_column = |c: &Column| {
+                let place = format!("table {}, `{}`", t.table, c.column);
+                (place, c.because.is_some(), c.explains)
+            };
+            t.columns.iter().map(of_column)
+        });
+        let differences = definition
+            .differences
+            .iter()
+            .map(|d| (format!("`{}`", d.id), d.because.is_some(), d.explains));
+        for (place, because, explains) in columns.chain(differences) {
+            let range = "write `explains = [lowest, highest]` with `because`: the distances measured - printed that the reason explains";
+            match (because, explains) {
+                (true, None) => self.fail(
+                    format!("{place}: `because` without `explains` would explain any number"),
+                    range,
                 ),
-                "the first checkpoint is the first base: later ones, from 2, can become one",
-            );
+                (false, Some(_)) => {
+                    self.fail(format!("{place}: `explains` without `because`"), range);
+                }
+                (true, Some([low, high]))
+                    if !(low.is_finite() && high.is_finite() && low <= high) =>
+                {
+                    self.fail(format!("{place}: [{low}, {high}] is not a range"), range);
+                }
+                (true, Some(_)) | (false, None) => {}
+            }
         }
     }
-    let points: Vec<&IndexMap<String, RowValue>> = definition
-        .tables
-        .iter()
-        .flat_map(|t| std::iter::once(&t.point).chain(t.columns.iter().map(|c| &c.point)))
-        .chain(
+
+    /// Series have names of their own, and switches at one of their checkpoints.
+    fn series(&mut self) {
+        let all = &self.definition.series;
+        for (i, series) in all.iter().enumerate() {
+            if all[..i].iter().any(|s| s.id == series.id) {
+                self.fail(
+                    format!("two series have the id `{}`", series.id),
+                    "give each its own",
+                );
+            }
+            if let Some(printed) = series.printed
+                && !(2..=printed.checkpoints).contains(&printed.switch)
+            {
+                self.fail(
+                    format!(
+                        "series `{}`: a switch at checkpoint {} of {}",
+                        series.id, printed.switch, printed.checkpoints
+                    ),
+                    "the first checkpoint is the first base: later ones, from 2, can become one",
+                );
+            }
+        }
+    }
+
+    /// All points of tables and differences.
+    fn points(&self) -> impl Iterator<Item = &'d IndexMap<String, RowValue>> + use<'d> {
+        let definition = self.definition;
+        let of_tables = definition
+            .tables
+            .iter()
+            .flat_map(|t| std::iter::once(&t.point).chain(t.columns.iter().map(|c| &c.point)));
+        of_tables.chain(
             definition
                 .differences
                 .iter()
                 .filter_map(|d| d.point.as_ref()),
         )
-        .collect();
-    let of_series = definition.series.iter().flat_map(|s| s.point.keys());
-    for factor in points.iter().flat_map(|p| p.keys()).chain(of_series) {
-        if !FACTOR_NAMES.contains(&factor.as_str()) {
-            fail(
-                format!("unknown factor `{factor}`"),
-                &suggestion(factor, "factors", FACTOR_NAMES),
-            );
+    }
+
+    fn factors(&mut self) {
+        let of_series = self.definition.series.iter().flat_map(|s| s.point.keys());
+        for factor in self.points().flat_map(|p| p.keys()).chain(of_series) {
+            if !FACTOR_NAMES.contains(&factor.as_str()) {
+                self.fail(
+                    format!("unknown factor `{factor}`"),
+                    &suggestion(factor, "factors", FACTOR_NAMES),
+                );
+            }
         }
     }
-    let values = definition
-        .tables
-        .iter()
-        .flat_map(|t| &t.columns)
-        .map(|c| &c.value)
-        .chain(definition.differences.iter().map(|d| &d.value));
-    let series = definition
-        .differences
-        .iter()
-        .flat_map(|d| d.series.iter().chain([&d.along]));
-    for wanted in points
-        .iter()
-        .flat_map(|p| p.values())
-        .chain(values.map(|v| &v.images))
-        .chain(series)
-    {
-        if let RowValue::Cell(FromCell {
-            pattern: Some(pattern),
-            ..
-        }) = wanted
-        {
+
+    /// Patterns are regular expressions with one group.
+    fn patterns(&mut self) {
+        let definition = self.definition;
+        let of_columns = definition.tables.iter().flat_map(|t| &t.columns);
+        let values = of_columns
+            .map(|c| &c.value)
+            .chain(definition.differences.iter().map(|d| &d.value));
+        let series = definition
+            .differences
+            .iter()
+            .flat_map(|d| d.series.iter().chain([&d.along]));
+        let all = self.points().flat_map(|p| p.values());
+        for value in all.chain(values.map(|v| &v.images)).chain(series) {
+            let RowValue::Cell(FromCell {
+                pattern: Some(pattern),
+                ..
+            }) = value
+            else {
+                continue;
+            };
             match regex::Regex::new(pattern) {
                 Ok(regex) if regex.captures_len() == 2 => {}
-                Ok(_) => fail(
+                Ok(_) => self.fail(
                     format!("`{pattern}` must have one group"),
                     "put (parentheses) around the part that counts",
                 ),
-                Err(_) => fail(
+                Err(_) => self.fail(
                     format!("`{pattern}` is not a regular expression"),
                     "see https://docs.rs/regex for the syntax",
                 ),
             }
         }
     }
-    errors
 }

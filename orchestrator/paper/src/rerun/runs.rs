@@ -7,6 +7,7 @@ use super::{
 };
 use cvc_core::ids::PointId;
 use cvc_core::point::Point;
+use cvc_index::RunOutcome;
 use cvc_index::error::AnalysisError;
 use cvc_index::{ImageRecord, Index, IndexedRun, factors};
 use indexmap::IndexMap;
@@ -109,22 +110,26 @@ fn runs(
 ) -> Result<(Vec<MeasuredRun>, Option<String>), AnalysisError> {
     let (mut runs, mut problem) = (Vec::new(), None);
     for run in all {
-        match (run.state.as_str(), run.records.as_str()) {
-            ("succeeded", "ok" | "changed") => {
+        match run.state {
+            RunOutcome::Succeeded if run.records.is_readable() => {
                 runs.push(MeasuredRun {
                     checkpoints: checkpoints(index, &run.id)?,
                     id: run.id,
                 });
             }
-            ("succeeded", state) => problem = Some(format!("the records of its run are {state}")),
-            ("failed", _) => {
+            RunOutcome::Succeeded => {
+                problem = Some(format!("the records of its run are {}", run.records));
+            }
+            RunOutcome::Failed => {
                 problem = Some(format!(
                     "its run failed ({}): {}",
                     run.cause.unwrap_or_default(),
                     run.detail.unwrap_or_default()
                 ));
             }
-            (_, _) => problem = problem.or_else(|| Some("it has not been run yet".to_owned())),
+            RunOutcome::Quarantined | RunOutcome::Running | RunOutcome::Pending => {
+                problem = problem.or_else(|| Some("it has not been run yet".to_owned()))
+            }
         }
     }
     Ok((runs, problem))

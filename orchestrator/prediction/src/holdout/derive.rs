@@ -111,7 +111,7 @@ fn prediction(judged: &HeldOutForecast, by_label: &HashMap<String, Vec<PointId>>
     PredictionRow {
         point: PointId::from_written(&judged.id),
         quantity: judged.quantity,
-        answer: judged.forecast.estimate(),
+        answer: judged.forecast.estimate().map_err(str::to_owned),
         measured: judged.measured,
         // Smaller values are rounding of sums.
         error_pct: judged.error_pct.map(|e| if e < 1e-9 { 0.0 } else { e }),

@@ -65,12 +65,7 @@ impl GateGroup {
     /// The reason why its bound is missed.
     fn miss(&self) -> Option<String> {
         let bound = self.bound_pct.filter(|_| self.met() == Some(false))?;
-        let of = format!(
-            "{} of {} on {}",
-            cvc_core::quantity::short(self.quantity),
-            self.app,
-            self.mpi
-        );
+        let of = format!("{} of {} on {}", self.quantity.short(), self.app, self.mpi);
         let why = self
             .refusal
             .as_ref()

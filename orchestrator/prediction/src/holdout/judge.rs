@@ -1,7 +1,7 @@
 //! Forecasts held against observations that were kept apart.
 
 use crate::predict::{Forecast, Forecasts, Observation, Prediction, Predictor, Question};
-use cvc_core::quantity::{JUDGED, Quantity};
+use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, HeldOut, error_pct};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
@@ -39,7 +39,7 @@ pub fn judge<'s>(
 fn judge_one(predictor: &Predictor<'_>, observation: &Observation) -> Vec<HeldOutForecast> {
     let forecasts = predictor.forecast(&Question::of(observation));
     let mut judged = Vec::new();
-    for quantity in JUDGED {
+    for quantity in Quantity::judged() {
         let Some(measured) = observation.value(quantity) else {
             continue;
         };

@@ -11,7 +11,6 @@ mod derive;
 mod gate;
 mod judge;
 mod outcome;
-pub mod quantity;
 mod renew;
 
 pub use cvc_index::PredictionLine;

@@ -6,7 +6,7 @@ use cvc_core::plan::Split;
 
 use cvc_core::point::Point;
 
-use cvc_core::quantity::{self, Quantity};
+use cvc_core::quantity::Quantity;
 use cvc_index::error::AnalysisError;
 use cvc_index::{CandidateRow, Index, PredictionRow};
 use indexmap::IndexMap;
@@ -50,7 +50,7 @@ impl HoldoutResult {
             }
         }
         for bound in index.prediction_bounds()? {
-            match quantity::named(&bound.what) {
+            match Quantity::named(&bound.what) {
                 Some(quantity) => {
                     all.split.max_error_pct.insert(quantity, bound.percent);
                 }

@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, rc::Rc};
 impl Predictor<'_> {
     /// The runs of the question's program that a quantity was predicted for without those on as many processes. There are none of a program on
     /// one number of processes, nor of quantities that cannot be predicted without that number.
-    pub(super) fn left_out(&self, quantity: Quantity, question: &Question) -> Vec<LeftOut> {
+    pub(crate) fn left_out(&self, quantity: Quantity, question: &Question) -> Vec<LeftOut> {
         let key = (
             question.setting.app.clone(),
             question.setting.mpi_name.clone(),

@@ -149,7 +149,7 @@ pub(crate) struct LeftOut {
 }
 
 /// The runs of a program with a library that were left out, by quantity.
-pub(super) type Backtest = BTreeMap<Quantity, Vec<LeftOut>>;
+pub(crate) type Backtest = BTreeMap<Quantity, Vec<LeftOut>>;
 
 /// The largest error of own runs that were left out; `None` without any.
 pub(crate) fn own_error(quantity: Quantity, left_out: &[LeftOut]) -> Option<f64> {
@@ -254,12 +254,12 @@ impl Calibration {
     }
 
     /// Without what widens intervals.
-    pub(super) fn without_errors(&self) -> Self {
+    pub(crate) fn without_errors(&self) -> Self {
         Self::default().with_shapes(self)
     }
 
     /// The proportions of the parts of a time with a library; of one that was not tried, those of another one.
-    pub(super) fn shape(&self, quantity: Quantity, mpi: MpiKind) -> Option<TimeShape> {
+    pub(crate) fn shape(&self, quantity: Quantity, mpi: MpiKind) -> Option<TimeShape> {
         let others = [mpi, MpiKind::OpenMpi, MpiKind::Nemesis];
         others
             .into_iter()
@@ -349,7 +349,7 @@ impl Calibration {
         {
             let fields: Vec<&str> = line.split(',').collect();
             if let [quantity, mpi, a, c, own, other] = fields[..] {
-                let quantity = Quantity::ALL.into_iter().find(|q| q.name() == quantity)?;
+                let quantity = Quantity::named(quantity)?;
                 let mpi = LIBRARIES.into_iter().find(|m| word(*m) == mpi)?;
                 shapes.insert(
                     (quantity, mpi),
@@ -366,7 +366,7 @@ impl Calibration {
                 return None;
             };
             let key = Key {
-                quantity: Quantity::ALL.into_iter().find(|q| q.name() == quantity)?,
+                quantity: Quantity::named(quantity)?,
                 mpi: if mpi == ANY {
                     None
                 } else {
@@ -449,7 +449,7 @@ fn word(value: impl Serialize) -> String {
 
 /// What a prediction of a quantity at so many processes (or processes on a node) rests on, and how far it reaches. `counts` are those of the
 /// runs that its model was fitted on; those of one process may be a regime apart, which tells little of more.
-pub(super) fn basis_of(
+pub(crate) fn basis_of(
     counts: &BTreeSet<u32>,
     asked: u32,
     from: From,
@@ -485,7 +485,7 @@ pub(super) fn basis_of(
 
 /// Whose runs a model was fitted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum From {
+pub(crate) enum From {
     /// The program's.
     Own,
     /// Those of other classes.
@@ -495,7 +495,7 @@ pub(super) enum From {
 }
 
 /// With an interval that is at least as wide as the table says, and of that width if there was none.
-pub(super) fn widened(quantity: Quantity, estimate: Estimate, calibrated: Calibrated) -> Estimate {
+pub(crate) fn widened(quantity: Quantity, estimate: Estimate, calibrated: Calibrated) -> Estimate {
     let told = conformal::interval(estimate.value, calibrated.half, error_offset(quantity));
     match (told.interval, estimate.interval) {
         (Some(told), Some(own)) => Estimate::between(
@@ -509,7 +509,7 @@ pub(super) fn widened(quantity: Quantity, estimate: Estimate, calibrated: Calibr
 }
 
 /// The numbers of processes, or of processes on a node, of observations.
-pub(super) fn counts<'o>(
+pub(crate) fn counts<'o>(
     observations: impl Iterator<Item = &'o Observation>,
     per_node: bool,
 ) -> BTreeSet<u32> {

@@ -180,8 +180,8 @@ impl Columns {
             }
             if let Some(factor) = FACTORS.iter().find(|f| *f == name) {
                 columns.factors.insert(factor, place);
-            } else if let Some(quantity) = Quantity::ALL.iter().find(|q| q.name() == name) {
-                columns.quantities.push((*quantity, place));
+            } else if let Some(quantity) = Quantity::named(name) {
+                columns.quantities.push((quantity, place));
             } else {
                 let known = FACTORS
                     .iter()

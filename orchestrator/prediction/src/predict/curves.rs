@@ -18,14 +18,14 @@ const FORM_ERROR_MIB: f64 = 0.05;
 
 /// Least half width for the images of launchers, MiB. The largest range of equal mappings in the runs of experiments/nas-sizes.toml on one
 /// process, repeats and programs together (10 runs with Open MPI; with MPICH it is 0.012).
-pub(super) const LAUNCHERS_BAND_MIB: f64 = 0.055;
+pub(crate) const LAUNCHERS_BAND_MIB: f64 = 0.055;
 
 /// Maximum distance from the largest training run, as a factor, without a warning.
 const FAR: u32 = 2;
 
 /// A constant, or a constant and a straight line in one number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     info: ModelInfo,
     /// What the line goes over; `None` for a constant.
     over: Option<fn(&Setting) -> f64>,
@@ -64,7 +64,7 @@ const fn info(
 }
 
 /// The mean of what was observed.
-pub(super) const MEAN: Line = Line {
+pub(crate) const MEAN: Line = Line {
     info: info("mean", "mean of the observations", "a", 1),
     over: None,
     along: Along::Nothing,
@@ -73,13 +73,13 @@ pub(super) const MEAN: Line = Line {
 };
 
 /// The same, unless the observations differ by the processes on the node: a mean of 4 and 9 processes says nothing of 25.
-pub(super) const SAME_ON_NODES: Line = Line {
+pub(crate) const SAME_ON_NODES: Line = Line {
     same_on_nodes: true,
     ..MEAN
 };
 
 /// In the processes on the node.
-pub(super) const PER_NODE: Line = Line {
+pub(crate) const PER_NODE: Line = Line {
     info: info(
         "line-per-node",
         "line in the processes on the node",
@@ -92,7 +92,7 @@ pub(super) const PER_NODE: Line = Line {
 };
 
 /// In the number of nodes.
-pub(super) const NODES: Line = Line {
+pub(crate) const NODES: Line = Line {
     info: info("line-nodes", "line in the number of nodes", "a + b·n", 2),
     over: Some(|at| f64::from(at.mapping.nodes())),
     along: Along::Nothing,
@@ -100,7 +100,7 @@ pub(super) const NODES: Line = Line {
 };
 
 /// In the logarithm of the processes.
-pub(super) const LOG_PROCESSES: Line = Line {
+pub(crate) const LOG_PROCESSES: Line = Line {
     info: info(
         "line-log-processes",
         "line in the logarithm of the processes",
@@ -113,7 +113,7 @@ pub(super) const LOG_PROCESSES: Line = Line {
 };
 
 /// In the inverse square root of the processes.
-pub(super) const INVERSE_ROOT: Line = Line {
+pub(crate) const INVERSE_ROOT: Line = Line {
     info: info("line-inverse-root", "line in 1/√P", "a + b/√P", 2),
     over: Some(|at| 1.0 / at.root()),
     along: Along::Processes,
@@ -122,7 +122,7 @@ pub(super) const INVERSE_ROOT: Line = Line {
 
 /// In the logarithm of the arrays that the program declares. DMTCP leaves out pages that were never touched; the more arrays, the more
 /// pieces are left.
-pub(super) const LOG_ARRAYS: Line = Line {
+pub(crate) const LOG_ARRAYS: Line = Line {
     info: info(
         "line-log-arrays",
         "line in the logarithm of the declared arrays",
@@ -314,7 +314,7 @@ impl Fitted for FittedLine {
 }
 
 /// The same estimate with an interval of at least this half width, if it has one.
-pub(super) fn at_least(estimate: Estimate, half: f64) -> Estimate {
+pub(crate) fn at_least(estimate: Estimate, half: f64) -> Estimate {
     let widen = |i: Interval| Interval {
         low: i.low.min(estimate.value - half),
         high: i.high.max(estimate.value + half),

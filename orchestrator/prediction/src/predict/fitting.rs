@@ -18,7 +18,7 @@ const LEAST_FREEDOM: usize = 4;
 
 /// Models that were tried on samples.
 #[derive(Debug)]
-pub(super) struct Fitting<'s> {
+pub(crate) struct Fitting<'s> {
     choice: Choice<'s>,
     /// The chosen model.
     model: Box<dyn Model>,
@@ -32,7 +32,7 @@ pub(super) struct Fitting<'s> {
 
 /// The reason why there is no number: in one sentence, and model by model.
 #[derive(Clone, Debug)]
-pub(super) struct Refused {
+pub(crate) struct Refused {
     /// For people who asked for a number.
     pub reason: String,
     /// For those who ask why.
@@ -274,7 +274,7 @@ fn refused_all(runs: usize, refused: &[(&str, FitError)]) -> Refused {
 }
 
 /// `1 run of foo.A on openmpi; curves in the number of processes need at least 2`.
-pub(super) fn short_of_runs(found: usize, of: &str, needed: usize) -> String {
+pub(crate) fn short_of_runs(found: usize, of: &str, needed: usize) -> String {
     let runs = if found == 1 { "run" } else { "runs" };
     format!("{found} {runs}{of}; curves in the number of processes need at least {needed}")
 }

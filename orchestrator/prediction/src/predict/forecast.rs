@@ -2,8 +2,10 @@
 
 use super::question::Question;
 use cvc_core::quantity::Quantity;
-use cvc_model::{Estimate, ModelInfo, Parameter, stats::Interval, stored::FileGroup};
+use cvc_model::{Estimate, ModelInfo, Parameter, Tier, stats::Interval, stored::FileGroup};
+use indexmap::IndexSet;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
+use std::collections::BTreeSet;
 
 /// The forecasts of all quantities for one question.
 #[derive(Clone, Debug, Serialize)]
@@ -156,6 +158,86 @@ pub struct ScheduleBudget {
     pub restart_s: Option<f64>,
 }
 
+/// An answer with its warnings.
+#[derive(Clone, Debug)]
+pub(crate) struct Answered {
+    pub forecast: Forecast,
+    pub warnings: Vec<String>,
+    /// The reasons of each model, if the outcome only summarises them.
+    pub refused: Vec<String>,
+    /// Runs that there are and that are needed, if that is why.
+    pub too_few: Option<(usize, usize)>,
+    /// Whether it follows from runs of the program alone because they contradict those of others.
+    pub of_own_runs: bool,
+}
+
+impl Answered {
+    pub fn none(reason: impl Into<String>) -> Self {
+        Self {
+            forecast: Forecast::NoPrediction(reason.into()),
+            warnings: Vec::new(),
+            refused: Vec::new(),
+            too_few: None,
+            of_own_runs: false,
+        }
+    }
+
+    pub fn of(prediction: Prediction) -> Self {
+        Self::with(prediction, Vec::new())
+    }
+
+    pub fn with(prediction: Prediction, warnings: Vec<String>) -> Self {
+        Self {
+            forecast: Forecast::Predicted(prediction),
+            warnings,
+            ..Self::none("")
+        }
+    }
+}
+
+impl Prediction {
+    /// Whether it was fitted to totals alone: its interval is that of the fit, and not calibrated.
+    pub fn is_of_totals(&self) -> bool {
+        self.model.id.starts_with("totals-")
+    }
+
+    /// A number that no curve was fitted to.
+    pub(crate) fn new(model: ModelInfo, estimate: Estimate, reason: impl Into<String>) -> Self {
+        Self {
+            estimate,
+            model,
+            reason: reason.into(),
+            parameters: Vec::new(),
+            training: Vec::new(),
+            candidates: Vec::new(),
+            own_half: None,
+            spans_laws: false,
+        }
+    }
+
+    /// A number made of others.
+    pub(crate) fn made_of(model: ModelInfo, estimate: Estimate, parts: &[&Self]) -> Self {
+        let labels: IndexSet<&String> = parts.iter().flat_map(|p| &p.training).collect();
+        // a sum is only as certain as its worst part
+        let tiers = parts.iter().map(|p| p.model.tier);
+        let tier = tiers.fold(model.tier, Tier::max);
+        let ids: BTreeSet<&str> = parts.iter().map(|p| p.model.id).collect();
+        let ids: Vec<&str> = ids.into_iter().collect();
+        let squares = parts.iter().filter_map(|p| p.own_half);
+        let own_half = squares.map(|half| half * half).sum::<f64>().sqrt();
+        Self {
+            training: labels.into_iter().cloned().collect(),
+            own_half: Some(own_half),
+            spans_laws: parts.iter().any(|p| p.spans_laws),
+            ..Self::new(
+                ModelInfo { tier, ..model },
+                estimate,
+                format!("made of {}", ids.join(", ")),
+            )
+        }
+    }
+}
+
 impl Forecast {
     /// The number with its basis, if there is one.
     pub fn prediction(&self) -> Option<&Prediction> {
@@ -166,10 +248,10 @@ impl Forecast {
     }
 
     /// The number with its interval, or the reason for none.
-    pub fn estimate(&self) -> Result<Estimate, String> {
+    pub fn estimate(&self) -> Result<Estimate, &str> {
         match self {
             Self::Predicted(prediction) => Ok(prediction.estimate),
-            Self::NoPrediction(reason) => Err(reason.clone()),
+            Self::NoPrediction(reason) => Err(reason),
         }
     }
 
@@ -201,6 +283,25 @@ impl Serialize for Forecast {
 }
 
 impl Forecasts {
+    /// Adds a line, and returns what it says.
+    pub(crate) fn add(
+        &mut self,
+        quantity: Quantity,
+        node_load: Option<u32>,
+        answered: Answered,
+    ) -> Forecast {
+        self.warnings.extend(answered.warnings);
+        self.lines.push(ForecastLine {
+            quantity,
+            unit: quantity.unit(),
+            node_load,
+            forecast: answered.forecast.clone(),
+            refused: answered.refused,
+            observed: None,
+        });
+        answered.forecast
+    }
+
     /// Whether there is a number of the program itself: without one, the rest is only of its library.
     pub fn says_something_of_the_program(&self) -> bool {
         let of_program = [

@@ -176,6 +176,17 @@ fn launchers_on_one_node(kind: MpiKind) -> u32 {
     }
 }
 
+/// The number of ranks of a computation of so many peers, of which the images of some ranks and launchers were found.
+fn processes(mpi: MpiKind, ranks: u32, launchers: u32, peers: u32) -> u32 {
+    if ranks + launchers >= peers {
+        ranks
+    } else if launchers > 0 {
+        peers - launchers
+    } else {
+        peers.saturating_sub(launchers_on_one_node(mpi)).max(ranks)
+    }
+}
+
 /// What one checkpoint says.
 fn observation(
     tree: &ImageTree,
@@ -201,13 +212,7 @@ fn observation(
     let peers = first
         .computation
         .map_or(found + started, |(_, peers)| peers);
-    let processes = if found + started >= peers {
-        found
-    } else if started > 0 {
-        peers - started
-    } else {
-        peers.saturating_sub(launchers_on_one_node(mpi)).max(found)
-    };
+    let processes = processes(mpi, found, started, peers);
     let is_whole = found >= processes;
     if !is_whole {
         notes.push(format!(

@@ -8,7 +8,7 @@ use super::{
     setting::{RunSetting, mpi_kind_of_fact, mpi_kind_of_name},
 };
 use cvc_core::point::Point;
-use cvc_core::quantity::Quantity;
+use cvc_core::quantity::{At, Quantity};
 use cvc_core::record::names;
 use cvc_core::units::MIB;
 use cvc_index::error::AnalysisError;
@@ -16,56 +16,17 @@ use cvc_index::{ImageSize, Index, IndexedPoint, PointSummary, factors};
 use cvc_model::stats;
 use std::collections::{BTreeMap, HashMap};
 
-/// Bytes of the header of an area in an image.
-const AREA_HEADER_BYTES: f64 = 4096.0;
-
-/// What predictions take as zones, in bytes: by the owner rule, and by the structural rule where runs of earlier versions did not record the
-/// other. By owner, stacks are counted with shared memory, so that zones and headers are the image.
-pub(crate) const ZONES: [(Quantity, [&str; 2]); 3] = [
-    (
-        Quantity::Dtapp,
-        ["zone_bytes_DTAPP_owner", "zone_bytes_DTAPP_structural"],
-    ),
-    (
-        Quantity::Lb,
-        ["zone_bytes_LB_owner", "zone_bytes_LB_structural"],
-    ),
-    (
-        Quantity::Shmem,
-        ["shared_with_stacks_bytes", "zone_bytes_SHMEM_structural"],
-    ),
-];
-
 /// Which of the two names of a zone is taken, for all points of a campaign: by two rules they are two quantities. `has` says of each point
 /// whether it has a quantity.
 pub fn zone_rule<P>(points: &[P], has: impl Fn(&P, &str) -> bool) -> usize {
     let by_owner = |point: &P| {
-        ZONES
-            .iter()
-            .all(|(_, [owner, structural])| has(point, owner) || !has(point, structural))
+        let measured = Quantity::ALL.into_iter().filter_map(Quantity::measured_as);
+        measured
+            .map(|of| of.names)
+            .all(|[owner, structural]| has(point, owner) || !has(point, structural))
     };
     usize::from(!points.iter().all(by_owner))
 }
-
-/// What of the index's quantities is taken as it is, with the factor to the unit here.
-pub(crate) const TAKEN: [(&str, Quantity, f64); 12] = [
-    (
-        "area_headers_per_rank",
-        Quantity::Headers,
-        AREA_HEADER_BYTES / MIB,
-    ),
-    ("image_bytes_per_rank", Quantity::Image, 1.0 / MIB),
-    ("file_bytes_per_rank", Quantity::File, 1.0 / MIB),
-    ("ckpt_bytes_rank", Quantity::Ranks, 1.0 / MIB),
-    ("ckpt_bytes_launcher", Quantity::Launchers, 1.0 / MIB),
-    ("ckpt_bytes_aux", Quantity::Aux, 1.0 / MIB),
-    ("ckpt_bytes_application", Quantity::Application, 1.0 / MIB),
-    ("ckpt_files_rank", Quantity::RankFiles, 1.0),
-    ("ckpt_files_launcher", Quantity::LauncherFiles, 1.0),
-    ("ckpt_files_aux", Quantity::AuxFiles, 1.0),
-    (names::CKPT_COORDINATION_S, Quantity::Coordination, 1.0),
-    (names::CKPT_STORAGE_S, Quantity::Storage, 1.0),
-];
 
 /// The observations of a campaign, one for each point with a counted run that succeeded, in the order of the plan.
 ///
@@ -84,7 +45,7 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
     let is_by_owner = rule == 0
         && means
             .values()
-            .any(|found| found.contains_key(ZONES[0].1[0]));
+            .any(|found| found.contains_key("zone_bytes_DTAPP_owner"));
     let by = if is_by_owner {
         ZoneRules::Owner
     } else {
@@ -98,26 +59,20 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
         };
         let baseline = !point.checkpointer.takes_checkpoints();
         let beside = factors_beside_setting(&point);
-        let setting = setting(point, mpi_facts.get(&id), origin)?;
-        let mut quantities: BTreeMap<Quantity, f64> = TAKEN
-            .iter()
-            .filter_map(|(name, quantity, factor)| Some((*quantity, found.get(*name)? * factor)))
-            .collect();
-        quantities.extend(
-            ZONES
-                .iter()
-                .filter_map(|(quantity, names)| Some((*quantity, found.get(names[rule])? / MIB))),
-        );
-        // what a checkpoint costs is only there where one was taken; the program alone only where none was
-        for (name, quantity, of_baseline, factor) in [
-            (names::CKPT_STORED_BYTES, Quantity::Stored, false, 1.0 / MIB),
-            (names::CKPT_LATENCY_S, Quantity::Latency, false, 1.0),
-            (names::WALL_S, Quantity::App, true, 1.0),
-        ] {
-            if let (Some(mean), true) = (found.get(name), of_baseline == baseline) {
-                quantities.insert(quantity, mean * factor);
-            }
-        }
+        let setting = setting(&point, mpi_facts.get(&id), origin)?;
+        let measured = |quantity: Quantity| {
+            let of = quantity.measured_as()?;
+            // what a checkpoint costs is only there where one was taken; the program alone only where none was
+            let is_here = match of.at {
+                At::Any => true,
+                At::Checkpoints => !baseline,
+                At::Baselines => baseline,
+            };
+            let mean = found.get(of.names[rule]).filter(|_| is_here)?;
+            Some((quantity, mean * of.factor))
+        };
+        let mut quantities: BTreeMap<Quantity, f64> =
+            Quantity::ALL.into_iter().filter_map(measured).collect();
         // a checkpoint without files of a kind has 0 MiB of them
         if quantities.contains_key(&Quantity::Stored) {
             for kind in [Quantity::Launchers, Quantity::Aux] {
@@ -196,26 +151,18 @@ pub(super) fn factors_beside_setting(point: &Point) -> Vec<(String, String)> {
 
 /// The setting of a point. `mpi_fact` is what its first run recorded of the MPI library.
 fn setting(
-    point: Point,
+    point: &Point,
     mpi_fact: Option<&String>,
     origin: &str,
 ) -> Result<RunSetting, PredictError> {
     let mpi = mpi_fact
         .and_then(|fact| mpi_kind_of_fact(fact))
         .or_else(|| mpi_kind_of_name(&point.mpi));
-    Ok(RunSetting {
-        mpi: mpi.ok_or_else(|| PredictError::Model {
-            message: format!("unknown kind of the MPI library `{}` in {origin}", point.mpi),
-            hint: "its runs have no fact `mpi`; give the library a name with mpich-ch3, mpich or openmpi in it: in an imported table, add a column `mpi`".into(),
-        })?,
-        app: point.app,
-        class: point.class,
-        mapping: point.mapping,
-        mpi_name: point.mpi,
-        compression: point.compression,
-        aggregators: point.aggregators,
-        cb_buffer: point.cb_buffer,
-    })
+    let mpi = mpi.ok_or_else(|| PredictError::Model {
+        message: format!("unknown kind of the MPI library `{}` in {origin}", point.mpi),
+        hint: "its runs have no fact `mpi`; give the library a name with mpich-ch3, mpich or openmpi in it: in an imported table, add a column `mpi`".into(),
+    })?;
+    Ok(RunSetting::of_point(point, mpi))
 }
 
 /// Name under which [`means`] hands on what the largest image has more than the median one, bytes.

@@ -8,47 +8,39 @@
 //! | `environment.rs`, `one_environment.rs` | DMTCP and kernel, which observations must share |
 //! | `labels.rs` | labels that tell observations apart |
 //! | `question.rs` | what is asked for: `npb-bt.D 2Nx32P mpich-ch3` |
-//! | `predictor.rs`, `registry.rs`, `fitting.rs`, `curves.rs` | which observations speak for a question, and the model that is taken |
-//! | `compose.rs`, `covariates.rs` | zones to images, images to files, what is stored beside them |
+//! | `predictor.rs`, `fitting.rs`, `curves.rs` | which observations speak for a question, and the model that is taken |
+//! | `kind.rs`, `calibration.rs` | how far such predictions were off for other programs |
 //! | `backtest.rs` | how far predictions are off for runs of the program itself that are left out |
-//! | `calibration.rs` | how far such predictions were off for other programs |
-//! | `gzip.rs` | what gzip or pigz makes of images, and how long it takes |
-//! | `time.rs` | the time of a checkpoint, and how often to take one |
-//! | `totals.rs` | what observations say that have only totals |
 //! | `next.rs` | which further run would narrow the answer most |
 //! | `unmeasured.rs` | the points of a campaign that nobody has measured yet |
-//! | `forecast.rs`, `forecasting.rs` | what is said, and how it is put together |
+//! | `forecast.rs` | what is said |
+//!
+//! What predictions are of is in [`crate::subject`], which [`crate::forecasting`] puts together.
 //!
 //! A [`Predictor`] carries the mark of the split that it was trained on: it answers any [`Question`], but [`crate::holdout::judge`] holds
 //! it only against observations that were held out of the same split. Nothing is invented: a quantity without data or model is a line with
 //! the reason.
 
 mod backtest;
-mod calibration;
-mod compose;
-mod covariates;
+pub(crate) mod calibration;
 mod csv;
-mod curves;
+pub(crate) mod curves;
 mod environment;
 mod error;
 mod filter;
-mod fitting;
-mod forecast;
-mod forecasting;
-mod gzip;
+pub(crate) mod fitting;
+pub(crate) mod forecast;
 mod images;
 mod index;
+mod kind;
 mod labels;
 mod merge;
 mod next;
-mod observation;
+pub(crate) mod observation;
 mod one_environment;
-mod predictor;
-mod question;
-mod registry;
-mod setting;
-mod time;
-mod totals;
+pub(crate) mod predictor;
+pub(crate) mod question;
+pub(crate) mod setting;
 mod unmeasured;
 
 pub use calibration::{
@@ -65,7 +57,6 @@ pub use forecast::{
 pub use images::{ImageObservations, UNNAMED_CLASS, from_images, holds_images, to_csv};
 pub use index::from_index;
 pub use index::zone_rule;
-pub(crate) use index::{TAKEN, ZONES};
 pub use labels::add_differing_origins;
 pub use merge::merge_repeated;
 pub use next::{NextRun, next_runs};

@@ -47,6 +47,21 @@ impl Observation {
         self.quantities.get(&quantity).copied()
     }
 
+    /// The value that models are fitted to: of files beside the images that of a node, and else what was observed. Where a table has no
+    /// headers, they are what an image has beyond its zones.
+    pub(crate) fn fitted(&self, quantity: Quantity) -> Option<f64> {
+        let observed = self.value(quantity);
+        match quantity {
+            Quantity::Aux => Some(observed? / f64::from(self.setting.mapping.nodes())),
+            Quantity::Headers => observed.or_else(|| {
+                let zones = [Quantity::Dtapp, Quantity::Lb, Quantity::Shmem];
+                let zones = zones.iter().map(|zone| self.value(*zone));
+                Some(self.value(Quantity::Image)? - zones.sum::<Option<f64>>()?)
+            }),
+            _ => observed,
+        }
+    }
+
     /// Where it was observed, as models see it. An uneven mapping stands with the load of its first node.
     pub fn model_setting(&self) -> Setting {
         let RunSetting {

@@ -89,7 +89,7 @@ impl Question {
     }
 
     /// Whether an observation was made at the very setting.
-    pub(super) fn is_of(&self, o: &Observation) -> bool {
+    pub(crate) fn is_of(&self, o: &Observation) -> bool {
         self.setting.is_same_as(&o.setting)
     }
 
@@ -104,7 +104,7 @@ impl Question {
     }
 
     /// The library, for messages.
-    pub(super) fn label_of_library(&self) -> String {
+    pub(crate) fn label_of_library(&self) -> String {
         match self.setting.compression.program() {
             Some(program) => format!("{} and {program}", self.setting.mpi_name),
             None => self.setting.mpi_name.clone(),
@@ -218,18 +218,16 @@ impl Question {
     /// A word after the library.
     fn option(&mut self, word: &str) -> Result<(), Explained> {
         match word.split_once('=') {
-            None if matches!(word, "gzip" | "pigz") => {
+            None if word != "none"
+                && let Ok(compression) = word.parse::<Compression>() =>
+            {
                 if let Some(other) = self.setting.compression.program() {
                     return Err(Explained::new(
                         format!("`{word}` after `{other}`: images go through one of them"),
                         "write gzip or pigz",
                     ));
                 }
-                self.setting.compression = if word == "gzip" {
-                    Compression::Gzip
-                } else {
-                    Compression::Pigz
-                };
+                self.setting.compression = compression;
             }
             Some(("aggregators", count)) => {
                 let count = count.parse::<u32>().ok().filter(|n| *n > 0);
@@ -272,7 +270,7 @@ impl Question {
 /// Whether a program writes collectively, where only its name is at hand: as the descriptor that cvc carries says; of a name that has none,
 /// whether it is that of
 /// BT-IO FULL.
-pub(super) fn collective(app: &str) -> bool {
+pub(crate) fn collective(app: &str) -> bool {
     embedded::descriptor(app).map_or_else(
         || app.starts_with("btio") && !app.contains("simple"),
         |d| d.io.collective,

@@ -2,7 +2,7 @@
 
 use cvc_core::mapping::Mapping;
 
-use cvc_core::point::Compression;
+use cvc_core::point::{Compression, Point};
 
 use cvc_core::units::ByteSize;
 use cvc_model::{MpiKind, Output, Setting, nas};
@@ -30,6 +30,20 @@ pub struct RunSetting {
 }
 
 impl RunSetting {
+    /// The setting of a campaign's point.
+    pub(crate) fn of_point(point: &Point, mpi: MpiKind) -> Self {
+        Self {
+            app: point.app.clone(),
+            class: point.class.clone(),
+            mapping: point.mapping.clone(),
+            mpi_name: point.mpi.clone(),
+            mpi,
+            compression: point.compression,
+            aggregators: point.aggregators,
+            cb_buffer: point.cb_buffer,
+        }
+    }
+
     /// A label for people: `npb-bt.A 1Nx4P mpich-ch3`, and what is set beyond that: `gzip aggregators=2 cb_buffer=4MiB`. Equal settings have equal
     /// labels.
     pub fn label(&self) -> String {
@@ -50,7 +64,7 @@ impl RunSetting {
     }
 
     /// Whether another run has the same setting. Libraries are the same if their names are.
-    pub(super) fn is_same_as(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         Self {
             mpi: other.mpi,
             ..self.clone()
@@ -65,7 +79,7 @@ impl RunSetting {
     }
 
     /// The setting as models see it, on a node with `load` processes; without output.
-    pub(super) fn on_node(&self, load: u32) -> Setting {
+    pub(crate) fn on_node(&self, load: u32) -> Setting {
         Setting {
             app: self.app.clone(),
             class: self.class.clone(),
@@ -81,24 +95,27 @@ impl RunSetting {
 /// Tells the kind of a library by what a run recorded: `MPICH 4.0.2 (ch3:nemesis), ROMIO`.
 pub fn mpi_kind_of_fact(fact: &str) -> Option<MpiKind> {
     let fact = fact.to_ascii_lowercase();
-    match () {
-        () if fact.starts_with("open mpi") => Some(MpiKind::OpenMpi),
-        () if fact.starts_with("mpich") && fact.contains("nemesis") => Some(MpiKind::Nemesis),
-        () if fact.starts_with("mpich") => Some(MpiKind::Mpich),
-        () => None,
+    if fact.starts_with("open mpi") {
+        Some(MpiKind::OpenMpi)
+    } else if !fact.starts_with("mpich") {
+        None
+    } else if fact.contains("nemesis") {
+        Some(MpiKind::Nemesis)
+    } else {
+        Some(MpiKind::Mpich)
     }
 }
 
 /// Tells the kind of a library by its name, where no run says it: `mpich-ch3` and `nemesis`, `mpich` (ch4), `openmpi`.
 pub fn mpi_kind_of_name(name: &str) -> Option<MpiKind> {
     let name = name.to_ascii_lowercase().replace([' ', '_'], "-");
-    match () {
-        () if name.contains("openmpi") || name.contains("open-mpi") || name.contains("ompi") => {
-            Some(MpiKind::OpenMpi)
-        }
-        () if name.contains("ch3") || name.contains("nemesis") => Some(MpiKind::Nemesis),
-        () if name.contains("mpich") => Some(MpiKind::Mpich),
-        () => None,
+    let names = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    if names(&["openmpi", "open-mpi", "ompi"]) {
+        Some(MpiKind::OpenMpi)
+    } else if names(&["ch3", "nemesis"]) {
+        Some(MpiKind::Nemesis)
+    } else {
+        names(&["mpich"]).then_some(MpiKind::Mpich)
     }
 }
 

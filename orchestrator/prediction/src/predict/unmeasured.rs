@@ -68,20 +68,9 @@ pub fn unmeasured(index: &Index) -> Result<Vec<UnmeasuredPoint>, PredictError> {
         else {
             continue;
         };
-        let point = &indexed.point;
-        let asked = RunSetting {
-            app: point.app.clone(),
-            class: point.class.clone(),
-            mapping: point.mapping.clone(),
-            mpi_name: point.mpi.clone(),
-            mpi: library,
-            compression: point.compression,
-            aggregators: point.aggregators,
-            cb_buffer: point.cb_buffer,
-        };
         let question = Question {
-            collective: collective(&asked.app),
-            setting: asked,
+            collective: collective(&indexed.point.app),
+            setting: RunSetting::of_point(&indexed.point, library),
             taken_as: None,
         };
         let (kept, _) = keep_one_environment(alike, |_| true);
@@ -105,11 +94,10 @@ pub fn unmeasured(index: &Index) -> Result<Vec<UnmeasuredPoint>, PredictError> {
 
 /// The points of which a run has ended, well or badly.
 fn touched(index: &Index) -> Result<HashSet<String>, PredictError> {
-    let waits = |state: &str| ["pending", "running"].contains(&state);
     Ok(index
         .runs()?
         .into_iter()
-        .filter(|run| !waits(&run.state))
+        .filter(|run| run.state.is_over())
         .map(|run| run.point.as_str().to_owned())
         .collect())
 }

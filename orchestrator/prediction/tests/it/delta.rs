@@ -1,9 +1,7 @@
 //! Which method stores checkpoints, and how often.
 
-use cvc_delta::{Matrix, Method, Threshold};
-use cvc_model::delta::{
-    Aim, ChangedPair, DeltaCosts, Packing, Prices, Storing, VolumeForm, stored_states,
-};
+use cvc_delta::{Matrix, Method};
+use cvc_model::delta::{Aim, ChangedPair, DeltaCosts, Packing, Prices, VolumeForm};
 use cvc_prediction::delta::{
     DeltaQuestion, Evidence, Packed, PackedState, ZonePairs, answer, pairs_of, parse_pairs,
 };
@@ -71,49 +69,6 @@ fn states_are_answered_with_each_method_at_its_best_interval() {
     assert_eq!(full.total_s.low, full.total_s.high);
     assert!(found.best().expect("the best").run.total_s < full.run.total_s);
     assert!((full.run.interval_s / found.daly_full_s - 1.0).abs() < 0.1);
-}
-
-#[test]
-fn the_rules_of_the_model_are_those_of_the_engine() {
-    let count = 40;
-    let volume = |n: usize| {
-        let part = 1.0 - (-(n as f64) / 5.0).exp();
-        ((80.0 * part + 3.0 * n as f64) * MIB as f64) as u64
-    };
-    let changed = (0..count)
-        .map(|new| (0..new).map(|old| volume(new - old)).collect())
-        .collect();
-    let matrix = Matrix::new(
-        (0..count).map(|t| t as f64).collect(),
-        vec![1000 * MIB; count],
-        changed,
-    );
-    let mut methods = vec![
-        (Method::Full, Storing::Full),
-        (Method::Incremental, Storing::Incremental),
-        (Method::Differential, Storing::Differential),
-    ];
-    for ratio in [0.0, 1.3, 2.0, 4.0, f64::INFINITY] {
-        let threshold = Threshold::Ratio(ratio);
-        methods.push((Method::Adca { threshold }, Storing::Adca { ratio }));
-        for files in [2, 3, 4, 8] {
-            methods.push((
-                Method::Bounded { threshold, files },
-                Storing::Bounded { ratio, files },
-            ));
-        }
-    }
-    for (method, storing) in methods {
-        let engine = matrix.choices(method);
-        let model = stored_states(storing, |n| volume(n) as f64, (1000 * MIB) as f64, count);
-        for (t, (a, b)) in engine.iter().zip(&model).enumerate() {
-            assert_eq!(
-                (a.bytes as f64, a.files, a.becomes_base),
-                (b.stored_mib, b.files, b.becomes_base),
-                "{method:?}, state {t}"
-            );
-        }
-    }
 }
 
 fn message(error: &PredictError) -> String {
@@ -201,8 +156,8 @@ fn real_checkpoints_give_what_the_program_does_back() {
     let found = answer(Evidence::of(&pairs), QUESTION).expect("an answer");
     // deltas against the first of a run of ten hours, from checkpoints of two minutes
     assert_eq!(
-        found.best().expect("the best").run.storing,
-        Storing::Differential
+        found.best().expect("the best").run.method,
+        Method::Differential
     );
     assert!(
         found.warnings[0].starts_with("differential reaches over up to 9 h"),
@@ -483,7 +438,7 @@ fn the_fit_by_zone_drives_the_choice_and_no_zone_changes_by_more_than_it_has() {
     );
     for method in &by_zone.methods {
         let run = &method.run;
-        if run.storing.name() != "full" {
+        if run.method.as_str() != "full" {
             assert!(run.ckpt_mib <= 52.5, "{run:?}");
         }
     }

@@ -79,7 +79,7 @@ fn value(forecasts: &Forecasts, quantity: Quantity) -> f64 {
 pub(crate) fn reason(forecasts: &Forecasts, quantity: Quantity) -> String {
     forecasts.of(quantity).next().map_or_else(
         || "no line".into(),
-        |l| l.forecast.estimate().err().unwrap_or_default(),
+        |l| l.forecast.estimate().err().unwrap_or_default().to_owned(),
     )
 }
 

@@ -2,6 +2,7 @@
 
 use super::{
     conditions, copy,
+    deltas::NodeDeltas,
     end::{self, Ended},
     error::SentinelError,
     facts, files, make, metadata, mounts, ranks, remove,
@@ -26,6 +27,8 @@ pub struct Sentinel {
     guarded: Mutex<BTreeMap<String, Guarded>>,
     /// What it has read of the checkpoints of runs, by their markers.
     series: Mutex<BTreeMap<String, Arc<Mutex<NodeSeries>>>>,
+    /// What it has stored of them as deltas.
+    deltas: Mutex<BTreeMap<String, Arc<Mutex<NodeDeltas>>>>,
 }
 
 /// What to end and remove when the connection closes.
@@ -80,6 +83,7 @@ impl Sentinel {
             }
             Request::Unguard { marker } => {
                 self.guarded.lock().remove(marker);
+                self.deltas.lock().remove(marker);
                 self.forget(marker);
                 Ok(Answer::Done)
             }
@@ -90,13 +94,18 @@ impl Sentinel {
             }
             Request::Series {
                 marker,
-                dir,
+                files,
                 number,
             } => {
-                mounts::absolute(dir)?;
                 let series = Arc::clone(self.series.lock().entry(marker.clone()).or_default());
                 // other requests go on meanwhile: only those for this run wait
-                series.lock().add(dir, *number).map(Answer::Series)
+                series.lock().add(files, *number).map(Answer::Series)
+            }
+            Request::Deltas { marker, dir, work } => {
+                mounts::absolute(dir)?;
+                let deltas = Arc::clone(self.deltas.lock().entry(marker.clone()).or_default());
+                let done = deltas.lock().work(dir, work);
+                Ok(Answer::Deltas(done))
             }
             Request::SeriesEnd { marker } => {
                 self.forget(marker);
@@ -168,8 +177,12 @@ fn answer_alone(request: &Request) -> Result<Answer, SentinelError> {
         Request::Ranks { marker } => Ok(Answer::Ranks(ranks::ranks(marker))),
         Request::Guard { .. } | Request::Unguard { .. } => Err(SentinelError::Unguarded),
         Request::SeriesEnd { .. } => Ok(Answer::Done),
-        Request::Series { dir, number, .. } => {
-            NodeSeries::default().add(dir, *number).map(Answer::Series)
+        Request::Series { files, number, .. } => NodeSeries::default()
+            .add(files, *number)
+            .map(Answer::Series),
+        Request::Deltas { dir, work, .. } => {
+            mounts::absolute(dir)?;
+            Ok(Answer::Deltas(NodeDeltas::default().work(dir, work)))
         }
         Request::End {
             marker,
@@ -208,6 +221,7 @@ fn answer_alone(request: &Request) -> Result<Answer, SentinelError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sentinel::CheckpointFiles;
 
     #[test]
     fn the_hashes_of_a_run_that_was_ended_or_is_over_are_forgotten() {
@@ -220,7 +234,7 @@ mod tests {
         let add = |number| {
             sentinel.answer(&Request::Series {
                 marker: marker.clone(),
-                dir: images.clone(),
+                files: CheckpointFiles::Dir(images.clone()),
                 number,
             })
         };

@@ -8,6 +8,7 @@
 mod answer;
 mod conditions;
 mod copy;
+mod deltas;
 mod end;
 mod error;
 mod facts;
@@ -23,6 +24,9 @@ mod serve;
 
 pub use answer::{Sentinel, answer};
 pub use conditions::{Conditions, NodeActivity, NodeSettings, doubt};
+pub use deltas::{
+    CheckpointFiles, DeltaDone, DeltaOptions, DeltaProblem, DeltaWork, StoredFigures,
+};
 pub use end::{Ended, EndedProcess};
 pub use error::SentinelError;
 pub use facts::{CpuFacts, Facts, Interface};
@@ -33,7 +37,7 @@ pub use mounts::{Mount, Place, Space, read_mounts};
 pub use ranks::RankProcess;
 pub use remove::removable;
 pub use request::{Answer, Request};
-pub use series::{SavedFiles, SeriesState};
+pub use series::SeriesState;
 pub use serve::{
     AgentHello, AgentMessage, Hello, PROTOCOL, SentinelMessage, main, read_agent_line, serve,
 };

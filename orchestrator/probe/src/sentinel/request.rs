@@ -2,6 +2,7 @@
 
 use super::{
     conditions::Conditions,
+    deltas::{CheckpointFiles, DeltaDone, DeltaProblem, DeltaWork},
     end::Ended,
     facts::Facts,
     files::{Digested, FileFound, ListingFound, Part, Tail},
@@ -93,14 +94,23 @@ pub enum Request {
         /// The directory.
         dir: PathBuf,
     },
-    /// Compares the checkpoint in a directory with those of the same run that lay there before. Answer: [`Answer::Series`].
+    /// Compares a checkpoint with those of the same run that lay there before. Answer: [`Answer::Series`].
     Series {
         /// Value of `CVC_RUN`.
         marker: String,
-        /// The directory.
-        dir: PathBuf,
-        /// Number of the checkpoint, from 1, which begins the series anew.
+        /// Where it is.
+        files: CheckpointFiles,
+        /// Number of the checkpoint, from 1. A known one begins the series anew from there.
         number: u32,
+    },
+    /// Works with the deltas of a run's checkpoints. Answer: [`Answer::Deltas`].
+    Deltas {
+        /// Value of `CVC_RUN`.
+        marker: String,
+        /// Directory for nothing else.
+        dir: PathBuf,
+        /// The work.
+        work: DeltaWork,
     },
     /// Forgets the checkpoints of a run that were compared. Answer: [`Answer::Done`].
     SeriesEnd {
@@ -177,6 +187,7 @@ impl Request {
             Self::End { .. } => "end",
             Self::Images { .. } => "images",
             Self::Series { .. } => "series",
+            Self::Deltas { .. } => "deltas",
             Self::SeriesEnd { .. } => "series-end",
             Self::Listing { .. } => "listing",
             Self::Globs { .. } => "globs",
@@ -218,6 +229,8 @@ pub enum Answer {
     Images(Box<CheckpointDir>),
     /// To [`Request::Series`].
     Series(SeriesState),
+    /// To [`Request::Deltas`].
+    Deltas(Result<DeltaDone, DeltaProblem>),
     /// To [`Request::Listing`].
     Listing(ListingFound),
     /// To [`Request::Globs`], by path.
@@ -246,6 +259,7 @@ impl Answer {
             Self::Ended(_) => "ended",
             Self::Images(_) => "images",
             Self::Series(_) => "series",
+            Self::Deltas(_) => "deltas",
             Self::Listing(_) => "listing",
             Self::Globs(_) => "globs",
             Self::Digest(_) => "digest",

@@ -1,9 +1,9 @@
 //! What differs between the checkpoints of a run that lie on this node, measured before the next one overwrites them.
 
-use super::error::SentinelError;
+use super::{deltas::CheckpointFiles, error::SentinelError};
 use cvc_delta::{
-    BlockSize, DeltaError, Signature, Source, SourceFile, changed_by_part, changed_bytes,
-    sign_with_parts,
+    Addressing, BlockSize, DeltaError, Signature, Source, SourceFile, changed_by_part,
+    changed_bytes, sign, sign_with_parts,
 };
 use cvc_image::Part;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,9 @@ pub struct SeriesState {
     pub since_first: BTreeMap<Part, u64>,
     /// The same since the checkpoint before.
     pub since_previous: BTreeMap<Part, u64>,
+    /// Whether it has parts: files of a program have none.
+    #[serde(default)]
+    pub has_parts: bool,
     /// Time to read and hash it, seconds.
     pub hash_s: f64,
 }
@@ -57,29 +60,48 @@ pub(super) struct NodeSeries {
 }
 
 impl NodeSeries {
-    /// Reads the checkpoint in a directory, and compares it with those before. Number 1 begins anew.
-    pub fn add(&mut self, dir: &Path, number: u32) -> Result<SeriesState, SentinelError> {
+    /// Reads a checkpoint, and compares it with those before. A number that is known already begins anew from there.
+    pub fn add(
+        &mut self,
+        files: &CheckpointFiles,
+        number: u32,
+    ) -> Result<SeriesState, SentinelError> {
         if number == 1 {
             *self = Self::default();
         }
+        self.signatures
+            .truncate((number as usize).saturating_sub(1));
         if self.signatures.len() + 1 != number as usize {
             return Err(SentinelError::SeriesLost {
                 number,
                 known: self.signatures.len(),
             });
         }
-        self.measure(dir).map_err(SentinelError::Series)
+        self.measure(files).map_err(SentinelError::Series)
     }
 
-    fn measure(&mut self, dir: &Path) -> Result<SeriesState, DeltaError> {
+    fn measure(&mut self, files: &CheckpointFiles) -> Result<SeriesState, DeltaError> {
         let begin = Instant::now();
-        let mut state = self.saved.list(dir)?;
+        let mut state = files.list(&mut self.saved)?;
         state.links.clear();
-        let (signature, parts) = sign_with_parts(&state, BlockSize::PAGE, &|_| {})?;
+        let (signature, parts) = match files {
+            CheckpointFiles::Dir(_) => {
+                let (signature, parts) = sign_with_parts(&state, BlockSize::PAGE, &|_| {})?;
+                (signature, Some(parts))
+            }
+            // only images have parts
+            CheckpointFiles::Own { .. } => {
+                let signature = sign(&state, Addressing::Index, BlockSize::PAGE, &|_| {})?;
+                (signature, None)
+            }
+        };
         let hash_s = begin.elapsed().as_secs_f64();
         let by_part = |old: &Signature| {
             let mut sums = BTreeMap::new();
-            for (part, bytes) in changed_by_part(&signature, &parts, old) {
+            let parts = parts
+                .iter()
+                .flat_map(|p| changed_by_part(&signature, p, old));
+            for (part, bytes) in parts {
                 *sums.entry(part).or_default() += bytes;
             }
             sums
@@ -90,6 +112,7 @@ impl NodeSeries {
             changed: old.iter().map(|o| changed_bytes(&signature, o)).collect(),
             since_first: old.first().map(by_part).unwrap_or_default(),
             since_previous: old.last().map(by_part).unwrap_or_default(),
+            has_parts: parts.is_some(),
             hash_s,
         };
         self.signatures.push(signature);
@@ -175,7 +198,7 @@ mod tests {
         let mut series = NodeSeries::default();
         let take = |series: &mut NodeSeries, number: u32, bytes: &[u8]| {
             std::fs::write(dir.path().join("state"), bytes).expect("writes");
-            series.add(dir.path(), number)
+            series.add(&CheckpointFiles::Dir(dir.path().into()), number)
         };
         let first = take(&mut series, 1, &bytes).expect("the first");
         assert_eq!((first.bytes, first.changed.len()), (8 * 4096, 0));

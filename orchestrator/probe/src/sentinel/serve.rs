@@ -21,7 +21,7 @@ use std::{
 };
 
 /// Version of the protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 /// Maximum length of a request. Those that write files are the long ones.
 const MAX_REQUEST: u64 = 64 << 20;
 /// Number of unread lines from which heartbeats are left out, because the agent is not reading.

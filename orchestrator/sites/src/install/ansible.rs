@@ -114,6 +114,23 @@ pub async fn look() -> Result<String, InstallError> {
     })
 }
 
+/// Finds `ansible-inventory`: on PATH, or of the newest version that cvc installed for itself.
+pub fn find_inventory_program() -> Option<Utf8PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let own = || {
+        let programs = PINNED.iter().map(|pinned| {
+            let environment = format!("ansible-{}", pinned.version);
+            paths::cache()
+                .join(environment)
+                .join("bin/ansible-inventory")
+        });
+        programs
+            .into_iter()
+            .find(|program| paths::is_executable(program))
+    };
+    paths::on_path(&["ansible-inventory"], &path).or_else(own)
+}
+
 fn no_python() -> InstallError {
     InstallError::NoAnsible {
         what: "ansible-playbook is not installed, and without python3 cvc cannot install it".into(),

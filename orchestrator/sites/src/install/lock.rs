@@ -5,7 +5,10 @@ use camino::Utf8PathBuf;
 use cvc_core::campaign::Site;
 use cvc_core::store::{CampaignDir, StoreError};
 use cvc_engine::attempt::{Found, FoundComponent};
-use cvc_engine::{ckpt::dmtcp, mpi};
+use cvc_engine::{
+    ckpt::{self, Checkpointer},
+    mpi,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -328,10 +331,11 @@ pub fn of(name: &str, site: &Site, report: &InstallReport) -> Result<SiteLock, I
                     .map(|l| mpi::launcher(l.family).version_or_unknown(&found.version_output))
                     .unwrap_or_default(),
                 Some(_) => String::new(),
-                None if component == "dmtcp" => {
-                    dmtcp::parse_version(&found.version_output).unwrap_or_default()
-                }
-                None => String::new(),
+                None => ckpt::all()
+                    .find(|c| c.name() == component)
+                    .and_then(Checkpointer::software)
+                    .and_then(|software| (software.version)(&found.version_output))
+                    .unwrap_or_default(),
             };
             let one = Component {
                 version,

@@ -5,7 +5,10 @@ use cvc_core::app::template_values;
 use cvc_core::campaign::{Ec2Settings, MpiSource, Site, Spec};
 use cvc_core::plan::Plan;
 use cvc_core::point::{Point, TracerKind};
-use cvc_engine::{kernels, mpi, render};
+use cvc_engine::{
+    ckpt::{self, Software},
+    kernels, mpi, render,
+};
 use cvc_journal::lease::LaunchOrder;
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -42,33 +45,18 @@ pub fn of(
     site: &Site,
     pins: &BTreeMap<String, String>,
 ) -> Wanted {
-    let points: Vec<&Point> = plan
-        .points
-        .iter()
-        .map(|p| &p.point)
-        .filter(|p| p.site == name)
-        .collect();
+    let all = plan.points.iter().map(|p| &p.point);
+    let points: Vec<&Point> = all.filter(|p| p.site == name).collect();
     let used: BTreeSet<&str> = points.iter().map(|p| p.mpi.as_str()).collect();
     let install = &site.install;
-    let spec_of = |key: &str, usual: &str| {
-        install
-            .specs
-            .get(key)
-            .cloned()
-            .unwrap_or_else(|| usual.to_owned())
+    let spec_of = |key: &str, usual: &str| match install.specs.get(key) {
+        Some(spec) => spec.clone(),
+        None => usual.to_owned(),
     };
     let mut builds = Vec::new();
     let mut libraries = Vec::new();
     for (library, entry) in site.mpi.iter().filter(|(n, _)| used.contains(n.as_str())) {
-        let (source, value) = match &entry.source {
-            MpiSource::Path => ("path", String::new()),
-            MpiSource::Prefix(value) => ("prefix", on_site(spec, site, value)),
-            MpiSource::Module(value) => ("module", literal(value)),
-            MpiSource::Mpiexec(value) if value.contains('/') => {
-                ("mpiexec", on_site(spec, site, value))
-            }
-            MpiSource::Mpiexec(value) => ("mpiexec", literal(value)),
-        };
+        let (source, value) = mpi_source(spec, site, &entry.source);
         let build = if entry.source == MpiSource::Path {
             spec_of(library, mpi::launcher(entry.family).name())
         } else {
@@ -79,14 +67,25 @@ pub fn of(
             json!({ "name": library, "family": mpi::launcher(entry.family).name(), "source": source, "value": value, "spack": build }),
         );
     }
-    let wants_dmtcp = points.iter().any(|p| p.checkpointer.is_driven());
-    let prefix = dmtcp_prefix(spec, site);
-    let dmtcp = if prefix.is_empty() {
-        spec_of("dmtcp", "dmtcp")
-    } else {
-        String::new()
-    };
-    builds.extend((wants_dmtcp && prefix.is_empty()).then(|| Build::new(&dmtcp, None)));
+    let mut checkpointers = Map::new();
+    for (name, software) in ckpt::all().filter_map(|c| Some((c.name(), c.software()?))) {
+        let wanted = points
+            .iter()
+            .any(|p| ckpt::checkpointer(p.checkpointer).name() == name);
+        let prefix = prefix_of(spec, site, software);
+        let spack = if prefix.is_empty() {
+            spec_of(name, name)
+        } else {
+            String::new()
+        };
+        builds.extend((wanted && prefix.is_empty()).then(|| Build::new(&spack, None)));
+        let vars = [
+            ("wanted", wanted.into()),
+            ("prefix", prefix.into()),
+            ("spack", spack.into()),
+        ];
+        checkpointers.extend(vars.map(|(key, value)| (format!("{name}_{key}"), value)));
+    }
     let traced = points
         .iter()
         .any(|p| spec.trace.of(p) == TracerKind::Darshan);
@@ -115,13 +114,10 @@ pub fn of(
         .any(|p| spec.apps.get(&p.app).is_some_and(|a| a.descriptor.kernel));
     let environment = spack::environment(&builds);
     let mut vars = json!({
-        "base_ssh_key": install.ssh_keys,
+        "base_ssh_key": site.exchanges_keys(),
         "storage_areas": storage(spec, site, &points),
         "mpi_libraries": libraries,
         "mpi_compilers": has_kernels,
-        "dmtcp_wanted": wants_dmtcp,
-        "dmtcp_prefix": prefix,
-        "dmtcp_spack": dmtcp,
         "darshan_wanted": traced,
         "darshan_runtime_spack": runtime,
         "darshan_util_spack": util,
@@ -129,7 +125,7 @@ pub fn of(
         "apps_dirs": site.app_dirs.iter().map(|d| on_site(spec, site, d)).collect::<Vec<_>>(),
         "kernels_wanted": has_kernels,
         "kernels_digest": kernels::sources_digest(),
-        "component_use_packages": install.packages,
+        "component_use_packages": site.installs_packages(),
         "component_use_spack": install.build,
         "component_pins": pins,
         "component_spack_prefix": install.spack.as_ref().map(|p| on_site(spec, site, p)).unwrap_or_default(),
@@ -138,12 +134,24 @@ pub fn of(
     if let Some(dir) = &install.spack_dir {
         vars["component_spack_dir"] = on_site(spec, site, dir).into();
     }
-    if let (Some(settings), Some(vars)) = (&site.ec2, vars.as_object_mut()) {
-        vars.extend(disks(settings, site));
+    if let Some(vars) = vars.as_object_mut() {
+        vars.extend(checkpointers);
+        vars.extend(site.ec2.iter().flat_map(|settings| disks(settings, site)));
     }
     Wanted {
         vars,
         spack: environment,
+    }
+}
+
+/// Where an MPI library comes from: its kind in the role's variables, and the path or name.
+fn mpi_source(spec: &Spec, site: &Site, source: &MpiSource) -> (&'static str, String) {
+    match source {
+        MpiSource::Path => ("path", String::new()),
+        MpiSource::Prefix(value) => ("prefix", on_site(spec, site, value)),
+        MpiSource::Module(value) => ("module", literal(value)),
+        MpiSource::Mpiexec(value) if value.contains('/') => ("mpiexec", on_site(spec, site, value)),
+        MpiSource::Mpiexec(value) => ("mpiexec", literal(value)),
     }
 }
 
@@ -197,11 +205,11 @@ fn literal(text: &str) -> String {
     }
 }
 
-/// DMTCP's prefix: the site's or, on this machine, the environment's.
-fn dmtcp_prefix(spec: &Spec, site: &Site) -> String {
-    match &site.dmtcp.prefix {
+/// Returns a checkpointer's prefix: the site's or, on this machine, the environment's.
+fn prefix_of(spec: &Spec, site: &Site, software: Software) -> String {
+    match (software.prefix)(site) {
         Some(prefix) => on_site(spec, site, prefix),
-        None if site.cluster.is_none() => std::env::var("CVC_DMTCP_ROOT").unwrap_or_default(),
+        None if site.cluster.is_none() => std::env::var(software.root).unwrap_or_default(),
         None => String::new(),
     }
 }

@@ -10,8 +10,7 @@ use super::{
 use crate::error::CampaignError;
 use crate::slurm::Stage;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_agent::Request;
-use cvc_core::ids::RunId;
+use cvc_agent::{AwaitedAttempt, DispatchId, Request};
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::stop::{StopSignal, stop_now};
 use cvc_core::store::OutcomeFile;
@@ -291,14 +290,14 @@ impl AgentHandle {
         stop_signal: &mut StopSignal,
         reporter: &AttemptReporter,
     ) -> AttemptEnd {
-        let (run, dispatch) = (&task.planned.id, task.dispatch);
-        if !self.knows_end(run, dispatch) {
+        let id = DispatchId::of_task(task);
+        if !self.knows_end(&id) {
             self.agent_state.run(task);
         }
         let ended = tokio::select! {
             biased;
-            ended = self.follow(run, dispatch, reporter) => ended,
-            () = stop_now(stop_signal) => self.stop(run, dispatch).await,
+            ended = self.follow(&id, reporter) => ended,
+            () = stop_now(stop_signal) => self.stop(&id).await,
         };
         match ended {
             // a job that is being ended loses its nodes and ranks before its agent knows why
@@ -307,7 +306,7 @@ impl AgentHandle {
                 outcome: Outcome::Failed { cause, .. },
                 ..
             }) if DOUBTFUL.contains(&cause) && self.job_is_ending().await => {
-                self.forget(run, dispatch, attempt);
+                self.agent_state.forget(AwaitedAttempt { id, attempt });
                 self.agent_state.change(|s| s.going |= !s.requeued);
                 self.lost_with_job("its job was being ended".into(), false)
                     .await
@@ -320,12 +319,12 @@ impl AgentHandle {
     }
 
     /// Tells what an attempt does, until its end.
-    async fn follow(&self, run: &RunId, dispatch: u32, reporter: &AttemptReporter) -> AttemptEnd {
+    async fn follow(&self, id: &DispatchId, reporter: &AttemptReporter) -> AttemptEnd {
         let mut reported = Reported::default();
         loop {
             match self
                 .agent_state
-                .wait(|state| state.next_update(run, dispatch, &reported))
+                .wait(|state| state.next_update(id, &reported))
                 .await
             {
                 AttemptUpdate::Started(shepherd) => {
@@ -342,15 +341,15 @@ impl AgentHandle {
     }
 
     /// Cuts an attempt off.
-    async fn stop(&self, run: &RunId, dispatch: u32) -> AttemptEnd {
+    async fn stop(&self, id: &DispatchId) -> AttemptEnd {
+        let DispatchId { run, dispatch } = id;
         self.agent_state.ask(
             format!("stop-{run}-{dispatch}"),
             Request::Stop { run: run.clone() },
         );
-        let key = (run.clone(), dispatch);
         let over = self.agent_state.wait(|s| {
             s.ended
-                .get(&key)
+                .get(id)
                 .cloned()
                 .or_else(|| s.over.as_ref().map(AttemptEnd::over))
         });
@@ -396,17 +395,9 @@ impl AgentHandle {
         }
     }
 
-    /// Lets the agent forget an attempt whose directory is not fetched.
-    pub fn forget(&self, run: &RunId, dispatch: u32, attempt: u32) {
-        self.agent_state.forget(run, dispatch, attempt);
-    }
-
     /// Whether an attempt's end is known already.
-    pub fn knows_end(&self, run: &RunId, dispatch: u32) -> bool {
-        self.agent_state
-            .state()
-            .ended
-            .contains_key(&(run.clone(), dispatch))
+    pub fn knows_end(&self, id: &DispatchId) -> bool {
+        self.agent_state.state().ended.contains_key(id)
     }
 
     /// Ends the agent and everything that it started, and gives the nodes back.

@@ -1,7 +1,7 @@
 //! The known state of an agent, folded from its events; tasks that carry out attempts wait for its changes.
 
 use super::outbox::Outbox;
-use cvc_agent::{Event, Numbered, Request, Settled, request_name};
+use cvc_agent::{AwaitedAttempt, DispatchId, Event, Numbered, Request};
 use cvc_core::ids::{PointId, RunId};
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::store::OutcomeFile;
@@ -115,11 +115,11 @@ pub(super) struct State {
     /// The reason why the agent has ended, if it has.
     pub closed: Option<String>,
     /// Process of a run's shepherd on the head node, and the stage of the run.
-    pub started: HashMap<(RunId, u32), (u32, u64)>,
+    pub started: HashMap<DispatchId, ProcessId>,
     pub stage: HashMap<RunId, String>,
-    pub ended: HashMap<(RunId, u32), AttemptEnd>,
+    pub ended: HashMap<DispatchId, AttemptEnd>,
     /// Attempts that were handed over and have no end, with their numbers.
-    pub awaited: HashMap<(RunId, u32), u32>,
+    pub awaited: HashMap<DispatchId, u32>,
     /// Whether events were done without.
     pub has_missed: bool,
     /// Time since the agent's last heartbeat, as the relay sees it, seconds.
@@ -195,38 +195,34 @@ impl AgentState {
 
     /// Hands an attempt over.
     pub fn run(&self, task: &Task) {
-        let (run, dispatch, attempt) = (task.planned.id.clone(), task.dispatch, task.attempt);
+        let attempt = AwaitedAttempt::of_task(task);
         let has_missed = self.change(|state| {
-            state.awaited.insert((run.clone(), dispatch), attempt);
+            state.awaited.insert(attempt.id.clone(), attempt.attempt);
             state.has_missed
         });
         self.ask(
-            request_name(&run, dispatch),
+            attempt.id.request_name(),
             Request::Run(Box::new(task.clone())),
         );
         if has_missed {
             // it may have ended in an event that did not arrive
-            self.ask_for_ends(vec![Settled {
-                run,
-                dispatch,
-                attempt,
-            }]);
+            self.ask_for_ends(vec![attempt]);
         }
     }
 
     /// Forgets an attempt, and has the agent remove what it keeps of it.
-    pub fn forget(&self, run: &RunId, dispatch: u32, attempt: u32) {
+    pub fn forget(&self, AwaitedAttempt { id, attempt }: AwaitedAttempt) {
         self.change(|state| {
-            let key = (run.clone(), dispatch);
-            state.started.remove(&key);
-            state.ended.remove(&key);
-            state.stage.remove(run);
-            state.awaited.remove(&key);
+            state.started.remove(&id);
+            state.ended.remove(&id);
+            state.stage.remove(&id.run);
+            state.awaited.remove(&id);
         });
+        let DispatchId { run, dispatch } = id;
         self.ask(
             format!("forget-{run}-{dispatch}"),
             Request::Forget {
-                run: run.clone(),
+                run,
                 dispatch,
                 attempt,
             },
@@ -260,7 +256,7 @@ impl AgentState {
     }
 
     /// Asks the agent to report once more how these attempts ended. The name of a request is used once, by whichever controller.
-    fn ask_for_ends(&self, of: Vec<Settled>) {
+    fn ask_for_ends(&self, of: Vec<AwaitedAttempt>) {
         self.ask(
             format!("report-{}", cvc_core::clock::wall().as_nanosecond()),
             Request::Report { of },
@@ -301,9 +297,8 @@ impl AgentState {
             state
                 .awaited
                 .iter()
-                .map(|((run, dispatch), attempt)| Settled {
-                    run: run.clone(),
-                    dispatch: *dispatch,
+                .map(|(id, attempt)| AwaitedAttempt {
+                    id: id.clone(),
                     attempt: *attempt,
                 })
                 .collect()
@@ -334,47 +329,19 @@ impl State {
                 found,
             }),
             Event::Unable { reason } => self.unable = Some(reason),
-            Event::Started {
-                run,
-                dispatch,
-                pid,
-                start_ticks,
-            } => {
-                self.started.insert((run, dispatch), (pid, start_ticks));
+            Event::Started { id, shepherd } => {
+                self.started.insert(id, shepherd);
             }
             Event::Stage { run, stage } => {
                 self.stage.insert(run, stage);
             }
-            Event::Finished {
-                run,
-                dispatch,
-                attempt,
-                outcome,
-                records,
-                wall_s,
-                manifest,
-            } => {
-                self.settle(
-                    run,
-                    dispatch,
-                    AttemptEnd::Finished(OutcomeFile {
-                        attempt,
-                        outcome,
-                        records,
-                        wall_s,
-                        manifest,
-                    }),
-                );
-            }
-            Event::Interrupted { run, dispatch } => {
-                self.settle(run, dispatch, AttemptEnd::Interrupted)
-            }
+            Event::Finished { id, file } => self.settle(id, AttemptEnd::Finished(file)),
+            Event::Interrupted { id } => self.settle(id, AttemptEnd::Interrupted),
             Event::Lost {
-                run,
-                dispatch,
+                id,
                 reason,
                 time_limit,
-            } => self.settle(run, dispatch, AttemptEnd::Lost { reason, time_limit }),
+            } => self.settle(id, AttemptEnd::Lost { reason, time_limit }),
             Event::NodeLost { node, reason } => {
                 let told = format!("node {node} is lost: {reason}");
                 self.lost.insert(node, reason);
@@ -419,36 +386,27 @@ impl State {
     }
 
     /// An attempt has an end, and needs not be asked for again.
-    fn settle(&mut self, run: RunId, dispatch: u32, ended: AttemptEnd) {
-        self.outbox.remove(&request_name(&run, dispatch));
-        self.awaited.remove(&(run.clone(), dispatch));
-        self.ended.insert((run, dispatch), ended);
+    fn settle(&mut self, id: DispatchId, ended: AttemptEnd) {
+        self.outbox.remove(&id.request_name());
+        self.awaited.remove(&id);
+        self.ended.insert(id, ended);
     }
 
     /// The next event of an attempt to report, after those that were reported.
-    pub fn next_update(
-        &self,
-        run: &RunId,
-        dispatch: u32,
-        reported: &Reported,
-    ) -> Option<AttemptUpdate> {
-        let key = (run.clone(), dispatch);
-        if let Some((pid, start_ticks)) = self.started.get(&key).filter(|_| !reported.start) {
-            return Some(AttemptUpdate::Started(ProcessId {
-                pid: *pid,
-                start_ticks: *start_ticks,
-            }));
+    pub fn next_update(&self, id: &DispatchId, reported: &Reported) -> Option<AttemptUpdate> {
+        if let Some(shepherd) = self.started.get(id).filter(|_| !reported.start) {
+            return Some(AttemptUpdate::Started(*shepherd));
         }
         let ended = self
             .ended
-            .get(&key)
+            .get(id)
             .cloned()
             .or_else(|| self.over.as_ref().map(AttemptEnd::over));
         if let Some(ended) = ended.or_else(|| self.unable.clone().map(AttemptEnd::Unable)) {
             return Some(AttemptUpdate::Ended(ended));
         }
         self.stage
-            .get(run)
+            .get(&id.run)
             .filter(|stage| **stage != reported.stage)
             .cloned()
             .map(AttemptUpdate::Stage)
@@ -500,6 +458,13 @@ mod tests {
 
     fn run() -> RunId {
         RunId::from_written("r")
+    }
+
+    fn id(dispatch: u32) -> DispatchId {
+        DispatchId {
+            run: run(),
+            dispatch,
+        }
     }
 
     fn task() -> Task {
@@ -601,21 +566,14 @@ mod tests {
         agent.run(&task());
         agent.run(&task());
         agent.ask("later".into(), Request::Close);
-        apply_event(
-            &agent,
-            1,
-            Event::Interrupted {
-                run: run(),
-                dispatch: 0,
-            },
-        );
+        apply_event(&agent, 1, Event::Interrupted { id: id(0) });
         let state = agent.state();
         assert_eq!(
             state.outbox.unsent().map(|(_, named)| named.name.as_str()),
             Some("later")
         );
         drop(state);
-        agent.forget(&run(), 0, 1);
+        agent.forget(AwaitedAttempt::of_task(&task()));
         assert!(agent.state().ended.is_empty() && agent.state().stage.is_empty());
     }
 
@@ -623,14 +581,7 @@ mod tests {
     fn another_agent_begins_with_all_nodes_and_keeps_what_has_ended() {
         let agent = AgentState::new();
         apply_event(&agent, 1, ready());
-        apply_event(
-            &agent,
-            2,
-            Event::Interrupted {
-                run: run(),
-                dispatch: 0,
-            },
-        );
+        apply_event(&agent, 2, Event::Interrupted { id: id(0) });
         apply_event(
             &agent,
             3,
@@ -658,7 +609,7 @@ mod tests {
     fn a_start_is_told_before_an_end_and_an_end_before_a_stage() {
         let agent = AgentState::new();
         let mut reported = Reported::default();
-        let next = |reported: &Reported| agent.state().next_update(&run(), 0, reported);
+        let next = |reported: &Reported| agent.state().next_update(&id(0), reported);
         assert!(next(&reported).is_none());
         apply_event(
             &agent,
@@ -671,22 +622,16 @@ mod tests {
         assert!(
             matches!(next(&reported), Some(AttemptUpdate::Stage(stage)) if stage == "collecting")
         );
-        apply_event(
-            &agent,
-            2,
-            Event::Interrupted {
-                run: run(),
-                dispatch: 0,
-            },
-        );
+        apply_event(&agent, 2, Event::Interrupted { id: id(0) });
         apply_event(
             &agent,
             3,
             Event::Started {
-                run: run(),
-                dispatch: 0,
-                pid: 7,
-                start_ticks: 8,
+                id: id(0),
+                shepherd: ProcessId {
+                    pid: 7,
+                    start_ticks: 8,
+                },
             },
         );
         assert!(matches!(
@@ -703,11 +648,11 @@ mod tests {
         ));
         // another dispatch of the same run knows only what it does
         assert!(matches!(
-            agent.state().next_update(&run(), 1, &reported),
+            agent.state().next_update(&id(1), &reported),
             Some(AttemptUpdate::Stage(_))
         ));
         reported.stage = "collecting".into();
-        assert!(agent.state().next_update(&run(), 1, &reported).is_none());
+        assert!(agent.state().next_update(&id(1), &reported).is_none());
         agent.change(|s| {
             s.over = Some(AgentEnd {
                 cause: None,
@@ -715,7 +660,7 @@ mod tests {
             })
         });
         assert!(matches!(
-            agent.state().next_update(&run(), 1, &reported),
+            agent.state().next_update(&id(1), &reported),
             Some(AttemptUpdate::Ended(AttemptEnd::Lost { .. }))
         ));
     }

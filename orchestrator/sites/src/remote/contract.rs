@@ -2,6 +2,7 @@
 
 use super::{BySsh, Opening, Remote, StandingMachines};
 use crate::error::CampaignError;
+use cvc_agent::AwaitedAttempt;
 use cvc_core::campaign::{Spec, load};
 use cvc_core::hosts::HostKeys;
 use cvc_core::ids::RunId;
@@ -480,9 +481,7 @@ async fn keeps_no_request(remote: &Remote, node: &Node, ended: &Task) {
     until("the repeated request to go", is_gone).await;
     let relay = "for p in /proc/[0-9]*; do if tr '\\0' ' ' <$p/cmdline | grep -q '^[^ ]*cvc-node[^ ]* attach '; then kill ${p#/proc/}; echo killed; fi; done";
     assert!(node.shell(relay).contains("killed"));
-    agent
-        .agent_state
-        .forget(&ended.planned.id, ended.dispatch, ended.attempt);
+    agent.agent_state.forget(AwaitedAttempt::of_task(ended));
     until("a request over the next connection to go", is_gone).await;
     // that it has ended is said again
     assert_eq!(starts(), before, "nothing was carried out");

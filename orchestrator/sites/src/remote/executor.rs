@@ -12,6 +12,7 @@ use crate::error::CampaignError;
 use async_trait::async_trait;
 use backon::{ExponentialBuilder, Retryable};
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_agent::{AwaitedAttempt, DispatchId};
 use cvc_core::campaign::Allocation;
 use cvc_core::ids::{RunId, below};
 use cvc_core::outcome::{Cause, Outcome};
@@ -203,9 +204,7 @@ impl Executor<CampaignError> for Remote {
 
     fn forget(&self, task: &Task) {
         if let Some(agent) = self.current().filter(|l| l.alive()) {
-            agent
-                .agent_state
-                .forget(&task.planned.id, task.dispatch, task.attempt);
+            agent.agent_state.forget(AwaitedAttempt::of_task(task));
         }
     }
 }
@@ -221,7 +220,7 @@ impl Remote {
     ) -> Result<Result<AgentUse, AttemptResult>, CampaignError> {
         if !own_job {
             // its job may have ended, and its results must be fetched
-            let agent = match self.agent_that_knows(&task.planned.id, task.dispatch) {
+            let agent = match self.agent_that_knows(&DispatchId::of_task(task)) {
                 Some(agent) => {
                     self.handed_over.lock().remove(&task.planned.id);
                     Some(agent)
@@ -312,7 +311,10 @@ impl Remote {
             return ended;
         };
         if let AttemptEnd::Finished(file) = &ended {
-            agent.forget(&task.planned.id, task.dispatch, file.attempt);
+            agent.agent_state.forget(AwaitedAttempt {
+                id: DispatchId::of_task(task),
+                attempt: file.attempt,
+            });
         }
         failure
     }

@@ -17,6 +17,7 @@ use crate::remote::{
 
 use crate::slurm::Client;
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_agent::DispatchId;
 use cvc_agent::{Orders, PROTOCOL};
 use cvc_core::campaign::{Allocation, Cluster};
 use cvc_core::ids::{RunId, below};
@@ -398,11 +399,11 @@ impl Remote {
     }
 
     /// The agent of now, for an attempt whose end it knows.
-    pub(super) fn agent_that_knows(&self, run: &RunId, dispatch: u32) -> Option<AgentUse> {
+    pub(super) fn agent_that_knows(&self, id: &DispatchId) -> Option<AgentUse> {
         let agent = self.agent.lock();
         agent
             .as_ref()
-            .filter(|agent| agent.knows_end(run, dispatch))
+            .filter(|agent| agent.knows_end(id))
             .cloned()
             .map(AgentUse::begin)
     }

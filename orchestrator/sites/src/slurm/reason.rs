@@ -11,114 +11,186 @@ pub struct Explanation {
     pub hopeless: bool,
 }
 
+/// Reasons of Slurm by their first words, whether waiting is hopeless, what they mean, and a hint.
+const REASONS: [(&[&str], bool, &str, &str); 28] = [
+    (&["None"], false, "Slurm has not considered it yet", "wait"),
+    (
+        &["Resources"],
+        false,
+        "its nodes are busy",
+        "wait, or ask for fewer nodes or another partition",
+    ),
+    (
+        &["Priority", "SchedDefer"],
+        false,
+        "other jobs go first",
+        "wait, or ask for a shorter time limit so that it fits between them",
+    ),
+    (
+        &["BeginTime"],
+        false,
+        "it may not start yet; after a requeue Slurm waits two minutes",
+        "wait",
+    ),
+    (&["Dependency"], false, "it waits for another job", "wait"),
+    (
+        &["ReqNodeNotAvail", "NodeDown"],
+        false,
+        "a node that it needs is down, drained or reserved",
+        "see `sinfo -R` and `scontrol show reservation`, or name other nodes or another partition",
+    ),
+    (
+        &["Nodes", "UnavailableNodes"],
+        false,
+        "nodes are down, drained or reserved for jobs in higher partitions",
+        "see `sinfo -R`",
+    ),
+    (
+        &["Reservation"],
+        false,
+        "its reservation has not begun",
+        "see `scontrol show reservation`",
+    ),
+    (
+        &["Prolog", "Cleaning"],
+        false,
+        "its nodes are being prepared",
+        "wait",
+    ),
+    (
+        &["BootFail", "FrontEndDown", "SystemFailure"],
+        false,
+        "a node did not start or the system failed",
+        "see `sinfo -R`",
+    ),
+    (
+        &["PowerNotAvail", "PowerReserved"],
+        false,
+        "there is not enough electric power",
+        "wait",
+    ),
+    (&["Licenses"], false, "a licence is not free", "wait"),
+    (
+        &[
+            "BurstBufferResources",
+            "BurstBufferStageIn",
+            "BurstBufferOperation",
+        ],
+        false,
+        "the burst buffer is not ready",
+        "wait",
+    ),
+    (
+        &["JobArrayTaskLimit"],
+        false,
+        "too many tasks of its array are running",
+        "wait",
+    ),
+    (
+        &["FedJobLock"],
+        false,
+        "another cluster of the federation may start it",
+        "wait",
+    ),
+    (
+        &["JobHeldUser", "held"],
+        true,
+        "its user put it on hold",
+        "release it: scontrol release <job>",
+    ),
+    (
+        &["JobHeldAdmin"],
+        true,
+        "an administrator put it on hold",
+        "ask them why",
+    ),
+    (
+        &["JobHoldMaxRequeue", "JobLaunchFailure"],
+        true,
+        "it could not be started and is on hold",
+        "see `scontrol show job <job>`, then release it: scontrol release <job>",
+    ),
+    (
+        &["PartitionNodeLimit"],
+        true,
+        "the job asks for more nodes than the partition allows for one job",
+        "lower `slurm.nodes`, or choose another `slurm.partition`",
+    ),
+    (
+        &["PartitionTimeLimit", "TimeLimit"],
+        true,
+        "the partition does not allow this much time",
+        "lower `slurm.time_limit_s`, or choose another `slurm.partition`",
+    ),
+    (
+        &["PartitionDown", "PartitionInactive"],
+        true,
+        "the partition is switched off",
+        "choose another `slurm.partition`",
+    ),
+    (
+        &["MaxMemPerLimit"],
+        true,
+        "the job asks for more memory than the partition allows per processor or node",
+        "ask for less memory in `slurm.sbatch_args`, or choose another `slurm.partition`: scontrol show partition",
+    ),
+    (
+        &["BadConstraints"],
+        true,
+        "no nodes have the requested features",
+        "see `sinfo -o '%N %f %c %m'`, and change `slurm.constraint` or `slurm.nodes`",
+    ),
+    (
+        &["DependencyNeverSatisfied"],
+        true,
+        "the job that it waits for failed",
+        "cancel it",
+    ),
+    (
+        &["InvalidAccount", "AssociationJobLimit", "AccountNotAllowed"],
+        true,
+        "the account may not run here",
+        "give `slurm.account`: sacctmgr show associations user=$USER",
+    ),
+    (
+        &["InvalidQOS", "QOSNotAllowed"],
+        true,
+        "the quality of service may not be used",
+        "give another `slurm.qos`: sacctmgr show associations user=$USER format=qos",
+    ),
+    (
+        &["ReservationDeleted"],
+        true,
+        "its reservation was removed",
+        "give another `slurm.reservation`, or none",
+    ),
+    (
+        &["DeadLine"],
+        true,
+        "its deadline cannot be met",
+        "cancel it",
+    ),
+];
+
 /// Explains the reason of a pending job. `None` for unknown reasons; sites can define their own.
 pub fn explain(reason: &str) -> Option<Explanation> {
-    let waits = |means, hint| {
-        Some(Explanation {
-            means,
-            hint,
-            hopeless: false,
-        })
-    };
-    let hopeless = |means, hint| {
-        Some(Explanation {
-            means,
-            hint,
-            hopeless: true,
-        })
-    };
     // `ReqNodeNotAvail, UnavailableNodes:n[1-2]`, `(Resources)`, `launch failed requeued held`
     let whole = reason.trim().trim_matches(['(', ')']).replace(' ', "_");
     if whole.ends_with("requeued_held") || whole.ends_with("requeued_in_held_state") {
-        return hopeless(
-            "its launch failed or it was requeued, and it is held until somebody releases it",
-            "see why its launch failed (`scontrol show job <job>`), then release it: scontrol release <job>",
-        );
+        return Some(Explanation {
+            means: "its launch failed or it was requeued, and it is held until somebody releases it",
+            hint: "see why its launch failed (`scontrol show job <job>`), then release it: scontrol release <job>",
+            hopeless: true,
+        });
     }
     let word = whole.split([',', '_', ':']).next().unwrap_or_default();
-    match word {
-        "None" => waits("Slurm has not considered it yet", "wait"),
-        "Resources" => waits(
-            "its nodes are busy",
-            "wait, or ask for fewer nodes or another partition",
-        ),
-        "Priority" | "SchedDefer" => waits(
-            "other jobs go first",
-            "wait, or ask for a shorter time limit so that it fits between them",
-        ),
-        "BeginTime" => waits(
-            "it may not start yet; after a requeue Slurm waits two minutes",
-            "wait",
-        ),
-        "Dependency" => waits("it waits for another job", "wait"),
-        "ReqNodeNotAvail" | "NodeDown" => waits(
-            "a node that it needs is down, drained or reserved",
-            "see `sinfo -R` and `scontrol show reservation`, or name other nodes or another partition",
-        ),
-        "Nodes" | "UnavailableNodes" => waits(
-            "nodes are down, drained or reserved for jobs in higher partitions",
-            "see `sinfo -R`",
-        ),
-        "Reservation" => waits(
-            "its reservation has not begun",
-            "see `scontrol show reservation`",
-        ),
-        "Prolog" | "Cleaning" => waits("its nodes are being prepared", "wait"),
-        "BootFail" | "FrontEndDown" | "SystemFailure" => waits(
-            "a node did not start or the system failed",
-            "see `sinfo -R`",
-        ),
-        "PowerNotAvail" | "PowerReserved" => waits("there is not enough electric power", "wait"),
-        "Licenses" => waits("a licence is not free", "wait"),
-        "BurstBufferResources" | "BurstBufferStageIn" | "BurstBufferOperation" => {
-            waits("the burst buffer is not ready", "wait")
-        }
-        "JobArrayTaskLimit" => waits("too many tasks of its array are running", "wait"),
-        "FedJobLock" => waits("another cluster of the federation may start it", "wait"),
-        "JobHeldUser" | "held" => hopeless(
-            "its user put it on hold",
-            "release it: scontrol release <job>",
-        ),
-        "JobHeldAdmin" => hopeless("an administrator put it on hold", "ask them why"),
-        "JobHoldMaxRequeue" | "JobLaunchFailure" => hopeless(
-            "it could not be started and is on hold",
-            "see `scontrol show job <job>`, then release it: scontrol release <job>",
-        ),
-        "PartitionNodeLimit" => hopeless(
-            "the job asks for more nodes than the partition allows for one job",
-            "lower `slurm.nodes`, or choose another `slurm.partition`",
-        ),
-        "PartitionTimeLimit" | "TimeLimit" => hopeless(
-            "the partition does not allow this much time",
-            "lower `slurm.time_limit_s`, or choose another `slurm.partition`",
-        ),
-        "PartitionDown" | "PartitionInactive" => hopeless(
-            "the partition is switched off",
-            "choose another `slurm.partition`",
-        ),
-        "MaxMemPerLimit" => hopeless(
-            "the job asks for more memory than the partition allows per processor or node",
-            "ask for less memory in `slurm.sbatch_args`, or choose another `slurm.partition`: scontrol show partition",
-        ),
-        "BadConstraints" => hopeless(
-            "no nodes have the requested features",
-            "see `sinfo -o '%N %f %c %m'`, and change `slurm.constraint` or `slurm.nodes`",
-        ),
-        "DependencyNeverSatisfied" => hopeless("the job that it waits for failed", "cancel it"),
-        "InvalidAccount" | "AssociationJobLimit" | "AccountNotAllowed" => hopeless(
-            "the account may not run here",
-            "give `slurm.account`: sacctmgr show associations user=$USER",
-        ),
-        "InvalidQOS" | "QOSNotAllowed" => hopeless(
-            "the quality of service may not be used",
-            "give another `slurm.qos`: sacctmgr show associations user=$USER format=qos",
-        ),
-        "ReservationDeleted" => hopeless(
-            "its reservation was removed",
-            "give another `slurm.reservation`, or none",
-        ),
-        "DeadLine" => hopeless("its deadline cannot be met", "cancel it"),
-        _ => limit_of(word),
+    match REASONS.iter().find(|(words, ..)| words.contains(&word)) {
+        Some((_, hopeless, means, hint)) => Some(Explanation {
+            means,
+            hint,
+            hopeless: *hopeless,
+        }),
+        None => limit_of(word),
     }
 }
 

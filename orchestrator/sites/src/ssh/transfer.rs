@@ -416,31 +416,19 @@ pub fn unpack(
             }
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {}
             EntryType::Symlink | EntryType::Link => {
-                let link = entry
-                    .link_name()
-                    .map_err(here)?
-                    .map(|l| l.to_string_lossy().into_owned())
-                    .unwrap_or_default();
-                let base = if kind == EntryType::Symlink {
-                    path.parent().unwrap_or(Utf8Path::new(""))
-                } else {
-                    Utf8Path::new("")
-                };
-                if !stays(base, Utf8Path::new(&link)) {
-                    return Err(refused(
-                        path.as_str(),
-                        &format!("it links to {link}, which is outside"),
-                    ));
-                }
-                // one link can lead to another, and a second name of a link lead elsewhere than the first: no program needs such links
-                let is_chain = if kind == EntryType::Symlink {
-                    climbs_after_descent(&link)
-                } else {
-                    goes_through_link(to, &link)
-                };
-                if is_chain {
-                    tracing::warn!(host, %path, link, "left out a link that may lead outside");
-                    continue;
+                let link = entry.link_name().map_err(here)?;
+                let link = link.map(|l| l.to_string_lossy().into_owned());
+                let link = link.unwrap_or_default();
+                match link_goal(kind, to, &path, &link) {
+                    LinkGoal::Within => {}
+                    LinkGoal::Outside => {
+                        let problem = format!("it links to {link}, which is outside");
+                        return Err(refused(path.as_str(), &problem));
+                    }
+                    LinkGoal::Unclear => {
+                        tracing::warn!(host, %path, link, "left out a link that may lead outside");
+                        continue;
+                    }
                 }
             }
             // pipes, sockets, devices
@@ -461,6 +449,33 @@ pub fn unpack(
     // the padding at the end, so that the other side is not cut off
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(here)?;
     Ok(())
+}
+
+/// Where a link of an archive leads.
+enum LinkGoal {
+    Within,
+    Outside,
+    /// Through other links.
+    Unclear,
+}
+
+fn link_goal(kind: EntryType, to: &Utf8Path, path: &Utf8Path, link: &str) -> LinkGoal {
+    let is_symlink = kind == EntryType::Symlink;
+    let base = path.parent().filter(|_| is_symlink);
+    if !stays(base.unwrap_or(Utf8Path::new("")), Utf8Path::new(link)) {
+        return LinkGoal::Outside;
+    }
+    // one link can lead to another, and a second name of a link lead elsewhere than the first: no program needs such links
+    let is_chain = if is_symlink {
+        climbs_after_descent(link)
+    } else {
+        goes_through_link(to, link)
+    };
+    if is_chain {
+        LinkGoal::Unclear
+    } else {
+        LinkGoal::Within
+    }
 }
 
 /// Lets its owner read and write a file, whatever rights it had on the other machine.

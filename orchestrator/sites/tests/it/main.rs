@@ -5,6 +5,7 @@
 mod common;
 mod disks;
 mod install;
+mod inventory;
 mod mpi_nodes;
 mod slurm;
 mod ssh;

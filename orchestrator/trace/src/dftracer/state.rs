@@ -318,14 +318,7 @@ impl<'s> State<'s> {
         Ok(match deed {
             Deed::Open => {
                 if !failed {
-                    let (appends, truncates) = opening(args);
-                    if truncates {
-                        inode.length.set(Some(0));
-                    }
-                    let opened = self.opened.entry(key).or_default();
-                    opened.times = opened.times.saturating_add(1);
-                    opened.appends = appends;
-                    opened.position = Some(0).filter(|_| opened.times == 1);
+                    self.open(key, args);
                 }
                 (Op::Open, None, 0)
             }
@@ -411,6 +404,18 @@ impl<'s> State<'s> {
             Deed::Plain(op) => (op, None, 0),
             Deed::Fork | Deed::Chdir | Deed::Nothing => (Op::Other, None, 0),
         })
+    }
+
+    /// Opens a file once more. Only the first time its position is known.
+    fn open(&mut self, key: (ProcessId, bool, FileId), args: &LineArgs<'_>) {
+        let (appends, truncates) = opening(args);
+        if truncates {
+            self.files.inode(key.2).length.set(Some(0));
+        }
+        let opened = self.opened.entry(key).or_default();
+        opened.times = opened.times.saturating_add(1);
+        opened.appends = appends;
+        opened.position = Some(0).filter(|_| opened.times == 1);
     }
 
     /// Moves bytes, and the position unless the call names a place. Returns where.

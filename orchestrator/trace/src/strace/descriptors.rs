@@ -293,33 +293,30 @@ impl Run<'_> {
             return Ok(());
         }
         let command = |name, number| is_constant(done.argument(1), name, number);
-        match () {
-            () if command("F_DUPFD", 0) => self.duplicate(done, false),
-            () if command("F_DUPFD_CLOEXEC", 1030) => self.duplicate(done, true),
-            () if command("F_SETFD", 2) => {
-                let fd = descriptor(done.argument(0)).0;
-                let table = self.tables.get_mut(done.who.table);
-                if let Some(known) = fd.and_then(|fd| table.get_mut(&fd)) {
-                    known.close_on_exec = has_flag(done.argument(2), "FD_CLOEXEC");
-                }
-                Ok(())
-            }
-            () if command("F_SETFL", 4) => {
-                if let Some(open) = self.used(done, 0)? {
-                    open.append
-                        .store(has_flag(done.argument(2), "O_APPEND"), Relaxed);
-                }
-                Ok(())
-            }
-            () if command("F_GETFL", 3) => {
-                if let Some(open) = self.used(done, 0)? {
-                    let appends = done.returned().is_some_and(|flags| flags & 0o2000 != 0);
-                    open.append.store(appends, Relaxed);
-                }
-                Ok(())
-            }
-            () => Ok(()),
+        if command("F_DUPFD", 0) {
+            return self.duplicate(done, false);
         }
+        if command("F_DUPFD_CLOEXEC", 1030) {
+            return self.duplicate(done, true);
+        }
+        if command("F_SETFD", 2) {
+            let fd = descriptor(done.argument(0)).0;
+            let table = self.tables.get_mut(done.who.table);
+            if let Some(known) = fd.and_then(|fd| table.get_mut(&fd)) {
+                known.close_on_exec = has_flag(done.argument(2), "FD_CLOEXEC");
+            }
+        } else if command("F_SETFL", 4) {
+            if let Some(open) = self.used(done, 0)? {
+                open.append
+                    .store(has_flag(done.argument(2), "O_APPEND"), Relaxed);
+            }
+        } else if command("F_GETFL", 3)
+            && let Some(open) = self.used(done, 0)?
+        {
+            let appends = done.returned().is_some_and(|flags| flags & 0o2000 != 0);
+            open.append.store(appends, Relaxed);
+        }
+        Ok(())
     }
 
     /// A descriptor of something without positions.

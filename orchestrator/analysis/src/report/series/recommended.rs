@@ -132,7 +132,7 @@ pub(super) fn sentences(data: &Data, advised: &[Advised]) -> Vec<Block> {
         let label = data.label(of.point, &varying);
         let lost = percent(best.run.lost);
         let against = match found.method("full") {
-            Some(full) if best.run.storing.name() != "full" => format!(
+            Some(full) if best.run.method.as_str() != "full" => format!(
                 ", and {} with full checkpoints {}",
                 percent(full.run.lost),
                 every(full)
@@ -141,15 +141,15 @@ pub(super) fn sentences(data: &Data, advised: &[Advised]) -> Vec<Block> {
                 format!(
                     ", and {} with {}",
                     percent(next.run.lost),
-                    next.run.storing.words()
+                    next.run.method.describe()
                 )
             }),
             None => String::new(),
         };
-        let what = if best.run.storing.name() == "full" {
+        let what = if best.run.method.as_str() == "full" {
             "full checkpoints".to_owned()
         } else {
-            best.run.storing.words()
+            best.run.method.describe()
         };
         let through = of.compression.as_ref().map_or_else(String::new, |program| {
             format!(" (before compression, with the time that {program} takes)")
@@ -217,7 +217,7 @@ pub(super) fn table(data: &Data, advised: &[Advised]) -> Option<Table> {
             row.extend([
                 Cell::number(*mtbf_s),
                 Cell::number(of.write_mib_s),
-                Cell::text(best.run.storing.words()),
+                Cell::text(best.run.method.describe()),
                 Cell::number(every_s(best)),
                 Cell::number(100.0 * best.run.lost),
                 lost(best.total_s.low),

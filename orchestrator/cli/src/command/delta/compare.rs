@@ -3,16 +3,17 @@
 use super::{
     bytes::{Bytes, bytes_of},
     document::method_fields,
-    settings::{method_of, named, times_less},
+    settings::{named, times_less},
 };
 use crate::{
-    args::{DeltaCompareArgs, MethodName},
+    args::DeltaCompareArgs,
     exit_status::ExitStatus,
     failure::Failure,
     output::{self, note, tell},
 };
 use cvc_core::units::{counted, duration, size};
-use cvc_delta::{Addressing, Codec, Matrix, Method, Series, SeriesOptions, TimeSource};
+use cvc_delta::{Addressing, Matrix, Series, SeriesOptions, TimeSource};
+use cvc_delta_rules::{Codec, Method, MethodName};
 use cvc_os::{atomic_file::Durability, output_file};
 use cvc_show::{Blocks, Table};
 use serde::Serialize;
@@ -24,13 +25,6 @@ use std::{
     time::Instant,
 };
 
-const METHODS: [MethodName; 5] = [
-    MethodName::Full,
-    MethodName::Incremental,
-    MethodName::Differential,
-    MethodName::Adca,
-    MethodName::Bounded,
-];
 /// How many times the volume of a full state is small enough to be told as such, at least.
 const WORTH: f64 = 1.1;
 
@@ -116,15 +110,13 @@ pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
             }
         })?;
     }
-    let methods: Vec<Stored> = METHODS
+    let methods: Vec<Stored> = MethodName::ALL
         .into_iter()
         .flat_map(|name| matrices.iter().map(move |of| (name, of)))
-        .map(|(name, (by, matrix))| {
-            stored(method_of(name, args.threshold, args.files), *by, matrix)
-        })
+        .map(|(name, (by, matrix))| stored(name.with(args.threshold, args.files), *by, matrix))
         .collect();
     let packed = match args.pack {
-        Some(name) => pack(args, method_of(name, args.threshold, args.files), all)?,
+        Some(name) => pack(args, name.with(args.threshold, args.files), all)?,
         None => Vec::new(),
     };
     if args.json {
@@ -145,7 +137,7 @@ pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
     }
     let mut out = Blocks::default();
     // bounded has all settings
-    let limits = named(method_of(MethodName::Bounded, args.threshold, args.files));
+    let limits = named(MethodName::Bounded.with(args.threshold, args.files));
     let limits = limits
         .replace("bounded, ", "adca and bounded with ")
         .replace(", at most", ", bounded with at most");
@@ -157,7 +149,7 @@ pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
         &limits,
     );
     if let Some(name) = args.pack {
-        let method = named(method_of(name, args.threshold, args.files));
+        let method = named(name.with(args.threshold, args.files));
         show_packed(&mut out, &method, &packed);
     }
     output::print(&out)?;

@@ -1,20 +1,17 @@
 //! The JSON of `cvc delta`. Lengths are bytes and times are seconds, as their names say.
 
 use cvc_delta::{
-    Addressing, Change, Changes, Codec, DeltaError, KeptHashes, Method, Series, SeriesOptions,
-    StateFile, StateRecord, Threshold, Transform, Verified,
+    Addressing, Change, Changes, DeltaError, KeptHashes, Series, SeriesOptions, StateFile,
+    StateRecord, Transform, Verified,
 };
+use cvc_delta_rules::{Codec, Method, Threshold};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// A method with what it was given; null is not of this method.
 pub fn method(of: Method) -> Value {
-    let (threshold, most_files) = match of {
-        Method::Adca { threshold } => (Some(threshold), None),
-        Method::Bounded { threshold, files } => (Some(threshold), Some(files)),
-        Method::Full | Method::Incremental | Method::Differential => (None, None),
-    };
+    let (threshold, most_files) = (of.threshold(), of.files());
     let (ratio, bytes) = match threshold {
         // JSON has no infinite number
         Some(Threshold::Ratio(ratio)) if ratio.is_infinite() => (json!("infinite"), None),

@@ -3,19 +3,18 @@
 use super::{
     bytes::{Bytes, bytes_of},
     document,
-    settings::{FILES, method_of, named},
+    settings::{FILES, named},
 };
 use crate::{
-    args::{DeltaMakeArgs, MethodName},
+    args::DeltaMakeArgs,
     exit_status::ExitStatus,
     failure::Failure,
     output::{note, tell, tell_json},
     text::paragraph,
 };
 use cvc_core::units::{duration, size};
-use cvc_delta::{
-    DeltaError, DeltaErrorKind, Method, Series, SeriesOptions, StateRecord, Threshold,
-};
+use cvc_delta::{DeltaError, DeltaErrorKind, Series, SeriesOptions, StateRecord};
+use cvc_delta_rules::{MethodName, Threshold};
 use std::io;
 
 pub fn make(args: &DeltaMakeArgs) -> Result<ExitStatus, Failure> {
@@ -81,10 +80,7 @@ fn told(args: &DeltaMakeArgs, series: &Series, record: &StateRecord) -> Result<(
             size(record.changed_bytes as f64)
         ),
     };
-    let moves = matches!(
-        series.options().method,
-        Method::Adca { .. } | Method::Bounded { .. }
-    );
+    let moves = series.options().method.threshold().is_some();
     let base = if moves && record.becomes_base && record.base.is_some() {
         "; base of the next ones"
     } else {
@@ -102,14 +98,8 @@ fn told(args: &DeltaMakeArgs, series: &Series, record: &StateRecord) -> Result<(
 
 /// The options of a series with those that were given.
 fn options(args: &DeltaMakeArgs, mut options: SeriesOptions) -> Result<SeriesOptions, Failure> {
-    let (name, threshold, files) = match options.method {
-        Method::Full => (MethodName::Full, None, None),
-        Method::Incremental => (MethodName::Incremental, None, None),
-        Method::Differential => (MethodName::Differential, None, None),
-        Method::Adca { threshold } => (MethodName::Adca, Some(threshold), None),
-        Method::Bounded { threshold, files } => (MethodName::Bounded, Some(threshold), Some(files)),
-    };
-    let name = args.method.unwrap_or(name);
+    let known = options.method;
+    let name = args.method.unwrap_or(known.name());
     let has_threshold = matches!(name, MethodName::Adca | MethodName::Bounded);
     let foreign = [
         (
@@ -124,35 +114,35 @@ fn options(args: &DeltaMakeArgs, mut options: SeriesOptions) -> Result<SeriesOpt
         ),
     ];
     if let Some((option, _, of)) = foreign.iter().find(|(_, is_foreign, _)| *is_foreign) {
-        let method = method_of(name, Threshold::DEFAULT, FILES);
         return Err(Failure::Other {
             status: ExitStatus::Usage,
             message: format!(
                 "{option} is an option of {of}, and the method is {}",
-                method.as_str()
+                name.as_str()
             ),
             hint: Some("leave it out, or choose another --method".into()),
         });
     }
-    options.method = method_of(
-        name,
-        args.threshold.or(threshold).unwrap_or(Threshold::DEFAULT),
-        args.files.or(files).unwrap_or(FILES),
+    options.method = name.with(
+        args.threshold
+            .or(known.threshold())
+            .unwrap_or(Threshold::DEFAULT),
+        args.files.or(known.files()).unwrap_or(FILES),
     );
     if let Some(block) = args.block {
         options.block_bytes = block;
     }
     if let Some(codec) = args.codec {
-        options.codec = codec.into();
+        options.codec = codec;
     }
     if let Some(transform) = args.transform {
-        options.transform = transform.into();
+        options.transform = transform;
     }
     if let Some(packet) = args.packet {
         options.packet_blocks = packet;
     }
     if let Some(by) = args.by {
-        options.addressing = by.into();
+        options.addressing = by;
     }
     Ok(options)
 }

@@ -1,21 +1,10 @@
 //! Methods and their settings, from options and in words.
 
-use crate::args::MethodName;
 use cvc_core::units::{counted, size};
 use cvc_delta::{Codec, Method, SeriesOptions, Threshold, Transform};
 
 /// The limit of [`Method::Bounded`] by default, files.
 pub const FILES: u32 = 4;
-
-pub fn method_of(name: MethodName, threshold: Threshold, files: u32) -> Method {
-    match name {
-        MethodName::Full => Method::Full,
-        MethodName::Incremental => Method::Incremental,
-        MethodName::Differential => Method::Differential,
-        MethodName::Adca => Method::Adca { threshold },
-        MethodName::Bounded => Method::Bounded { threshold, files },
-    }
-}
 
 /// A method with its settings, in words.
 pub fn named(method: Method) -> String {

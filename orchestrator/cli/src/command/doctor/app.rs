@@ -1,6 +1,6 @@
 //! `cvc doctor --app NAME`: runs the smallest workload of a descriptor with each MPI library, and says of each of its parts whether it fits.
 
-use crate::command::temporary::{self, Carried, Limits, OPENING, name_of, read_records, toml_key};
+use crate::command::temporary::{self, name_of};
 use crate::{
     args::{DoctorArgs, Where},
     exit_status::ExitStatus,
@@ -15,27 +15,27 @@ use cvc_core::app::{
     descriptor::{Descriptor, illegal_count},
     load,
 };
-use cvc_core::campaign::{self, SiteKind, Spec};
+use cvc_core::campaign::{CheckpointSettings, Site, SiteKind, SmallCampaign, Spec};
+use cvc_core::mapping::Mapping;
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::plan::{self, Plan};
+use cvc_core::point::{CheckpointerKind, Moment};
 use cvc_core::record::names;
 use cvc_core::stop::StopSignal;
 use cvc_engine::attempt::{Fit, FitItem, ReadySite, check_fit, read_exit};
 use cvc_probe::shepherd::Exit;
+use cvc_session::{Scratch, Trial};
 use cvc_show::Table;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
-use std::{io::Write, path::PathBuf, time::Duration};
+use std::{io::Write, time::Duration};
 
 /// Time limit of the program, and again of its restart, seconds.
 const RUN_S: u32 = 300;
 /// Time limit of a checkpoint, seconds.
 const CHECKPOINT_S: u32 = 60;
 /// Time limit of a run with its restart.
-const LIMITS: Limits = Limits {
-    opening: OPENING,
-    run: Duration::from_secs(2 * RUN_S as u64 + CHECKPOINT_S as u64 + 15),
-};
+const LIMIT: Duration = Duration::from_secs(2 * RUN_S as u64 + CHECKPOINT_S as u64 + 15);
 /// The most processes that are looked through for the smallest legal number.
 const MOST: u32 = 64;
 /// A workload that takes at least this long on one core is long enough for a checkpoint in the middle, seconds.
@@ -53,8 +53,6 @@ const YIELD: [(&str, &str); 2] = [
 /// A descriptor, and where it came from.
 pub(super) struct Subject {
     app: LoadedApp,
-    /// Where descriptors are looked for.
-    dirs: Vec<PathBuf>,
 }
 
 impl Subject {
@@ -95,7 +93,6 @@ impl Subject {
         };
         Ok(Self {
             app: load::load(&path)?,
-            dirs,
         })
     }
 
@@ -193,7 +190,7 @@ pub(super) async fn fit(
     .options()?;
     let app = subject.descriptor();
     let size = smallest(app, args)?;
-    let mut interrupted = temporary::listen();
+    let interrupted = temporary::listen();
     let mut fitted = Fitted {
         app: app.name.clone(),
         path: subject.app.path.display().to_string(),
@@ -224,11 +221,12 @@ pub(super) async fn fit(
                 spec,
                 ready,
                 site,
+                settings,
                 mpi,
                 size,
                 base: &base,
             };
-            let Some(examined) = try_one.examine(&mut interrupted).await? else {
+            let Some(examined) = try_one.examine(&interrupted).await? else {
                 fitted.is_interrupted = true;
                 return Ok(fitted);
             };
@@ -251,6 +249,7 @@ struct Try<'a> {
     spec: &'a Spec,
     ready: &'a ReadySite,
     site: &'a str,
+    settings: &'a Site,
     mpi: &'a str,
     size: Size<'a>,
     base: &'a Options,
@@ -258,7 +257,7 @@ struct Try<'a> {
 
 impl Try<'_> {
     /// Every part of the descriptor; `None` if the user stopped it.
-    async fn examine(&self, interrupted: &mut StopSignal) -> Result<Option<Examined>, Failure> {
+    async fn examine(&self, interrupted: &StopSignal) -> Result<Option<Examined>, Failure> {
         let Size { class, processes } = self.size;
         let app = self.subject.descriptor();
         let mut examined = Examined {
@@ -269,16 +268,13 @@ impl Try<'_> {
             items: Vec::new(),
             hint: None,
         };
-        let own = if app.checkpoint.is_some() {
-            "application"
-        } else {
-            "none"
+        let own = match app.checkpoint {
+            Some(_) => CheckpointerKind::Application,
+            None => CheckpointerKind::None,
         };
         let restarts = app.checkpoint.as_ref().is_some_and(|c| c.restartable);
-        let run = format!("checkpointer = \"{own}\"\n[checkpoint]\nrestart_check = {restarts}\n");
-        let directory = temporary_directory()?;
-        let place = utf8(directory.path())?;
-        let (spec, plan) = self.campaign(place, class, &run)?;
+        let (spec, plan) =
+            self.campaign(class, own, |checkpoint| checkpoint.restart_check = restarts)?;
         let Some(planned) = plan.points.first() else {
             let reason = plan
                 .excluded
@@ -303,29 +299,19 @@ impl Try<'_> {
         };
         examined.items.push(program);
         let name = format!("{} with {}, class {class}", app.name, self.mpi);
-        let carried =
-            temporary::carry_out(&spec, &plan, place, name, self.base, LIMITS, interrupted).await;
-        if carried.is_interrupted {
+        let scratch = Scratch::new("cvc-doctor-")?;
+        let campaign = (&spec, &plan);
+        let trial =
+            temporary::carry_out(campaign, &scratch, &name, self.base, LIMIT, interrupted).await;
+        if trial.is_interrupted {
             return Ok(None);
         }
-        let outcome = carried.seen.ended.as_ref().map(|(_, outcome)| outcome);
-        let items = match (&carried.error, &carried.seen.skipped, &carried.seen.run) {
-            (Some(error), _, _) => vec![FitItem::new("start", Fit::Fails, error)],
-            (None, Some(reason), _) => vec![FitItem::new("start", Fit::Fails, reason)],
-            (None, None, None) => vec![FitItem::new(
-                "start",
-                Fit::Fails,
-                carried.late.as_deref().unwrap_or("the run never began"),
-            )],
-            (None, None, Some(run)) => {
-                let mut items = vec![start(&carried)];
+        let items = match &trial.problem {
+            Some(problem) => vec![FitItem::new("start", Fit::Fails, problem)],
+            None => {
+                let mut items = vec![start(&trial)];
                 let is_started = items[0].fit == Fit::Fits;
-                let fits = check_fit(
-                    app,
-                    point,
-                    &carried.seen.directory(&carried.dir),
-                    &carried.dir.work(run),
-                );
+                let fits = check_fit(app, point, &trial.directory(), &trial.work());
                 items.extend(fits.unwrap_or_else(|error| {
                     vec![FitItem::new("descriptor", Fit::Fails, error.to_string())]
                 }));
@@ -333,13 +319,13 @@ impl Try<'_> {
                     // what a program that did not start did not print says nothing of its descriptor
                     items.truncate(1);
                 }
-                items.extend(own_restart(app, &carried));
-                items.push(judged(outcome, carried.late.as_deref()));
+                items.extend(own_restart(app, &trial));
+                items.push(judged(&trial));
                 items
             }
         };
         examined.items.extend(items);
-        close(directory)?;
+        scratch.close()?;
         if examined.items.iter().all(|item| item.fit != Fit::Fails) {
             match self.dmtcp(interrupted).await? {
                 Some(items) => examined.items.extend(items),
@@ -350,7 +336,7 @@ impl Try<'_> {
     }
 
     /// A checkpoint by DMTCP and its restart; `None` if the user stopped it.
-    async fn dmtcp(&self, interrupted: &mut StopSignal) -> Result<Option<Vec<FitItem>>, Failure> {
+    async fn dmtcp(&self, interrupted: &StopSignal) -> Result<Option<Vec<FitItem>>, Failure> {
         let app = self.subject.descriptor();
         if let Some(missing) = self.ready.missing_driven_checkpointer() {
             return Ok(Some(vec![FitItem::new(
@@ -367,31 +353,31 @@ impl Try<'_> {
             (Some(_), _) | (None, None) => self.size.class,
             (None, Some((class, _))) => class,
         };
-        let moment = if app.progress.is_some() {
-            "{ after_step = 1 }"
-        } else {
-            "{ at_s = 0.2 }"
+        let moment = match app.progress {
+            Some(_) => Moment::AfterStep(1),
+            None => Moment::AtS(vec![0.2]),
         };
-        let run = format!(
-            "checkpointer = \"dmtcp\"\n[checkpoint]\nrestart_check = true\nmoment = {moment}\ntimeout_s = {CHECKPOINT_S}\n"
-        );
-        let directory = temporary_directory()?;
-        let place = utf8(directory.path())?;
-        let (spec, plan) = self.campaign(place, class, &run)?;
+        let (spec, plan) = self.campaign(class, CheckpointerKind::Dmtcp, |checkpoint| {
+            checkpoint.restart_check = true;
+            checkpoint.moment = moment;
+            checkpoint.timeout_s = f64::from(CHECKPOINT_S);
+        })?;
         let name = format!("{} with {} and DMTCP, class {class}", app.name, self.mpi);
-        let carried =
-            temporary::carry_out(&spec, &plan, place, name, self.base, LIMITS, interrupted).await;
-        if carried.is_interrupted {
+        let scratch = Scratch::new("cvc-doctor-")?;
+        let campaign = (&spec, &plan);
+        let trial =
+            temporary::carry_out(campaign, &scratch, &name, self.base, LIMIT, interrupted).await;
+        if trial.is_interrupted {
             return Ok(None);
         }
-        let records = read_records(&carried.seen.directory(&carried.dir));
-        let value = |name: &str| records.iter().find(|r| r.name == name).map(|r| r.value);
-        let failed = match (&carried.seen.ended, &carried.error) {
-            (Some((_, Outcome::Failed { cause, detail })), _) => {
+        let records = trial.records();
+        let value = |name: &str| records.value(name);
+        let failed = match (trial.outcome(), &trial.problem) {
+            (Some(Outcome::Failed { cause, detail }), _) => {
                 Some(format!("class {class}: {}: {detail}", name_of(*cause)))
             }
-            (_, Some(error)) => Some(error.clone()),
-            _ => carried.late.clone(),
+            (_, Some(problem)) => Some(problem.clone()),
+            _ => trial.late.clone(),
         };
         let stored = value(names::CKPT_STORED_BYTES).zip(value(names::CKPT_LATENCY_S));
         let mut items = vec![match (stored, &failed) {
@@ -401,7 +387,7 @@ impl Try<'_> {
                 format!("class {class}: {bytes} bytes in {seconds:.2} s"),
             ),
             // it was over before: what is too short says nothing of DMTCP
-            (None, Some(failed)) if ended_by_itself(&carried) => {
+            (None, Some(failed)) if ended_by_itself(&trial) => {
                 FitItem::new("dmtcp.checkpoint", Fit::Doubtful, failed)
             }
             (None, failed) => FitItem::new(
@@ -424,41 +410,21 @@ impl Try<'_> {
             }
             _ => FitItem::new("dmtcp.restart", Fit::Unknown, "not reached"),
         });
-        close(directory)?;
+        scratch.close()?;
         Ok(Some(items))
     }
 
     /// The campaign of one run: the site's programs and libraries, and a storage area of its own.
     fn campaign(
         &self,
-        directory: &Utf8Path,
         class: &str,
-        run: &str,
+        checkpointer: CheckpointerKind,
+        adjust: impl FnOnce(&mut CheckpointSettings),
     ) -> Result<(Spec, Plan), Failure> {
-        let user = &self.spec.sites[self.site];
-        let family = cvc_engine::mpi::launcher(user.mpi[self.mpi].family).name();
-        let (site, mpi, app, class) = (
-            toml_key(self.site),
-            toml_key(self.mpi),
-            toml_key(&self.subject.descriptor().name),
-            toml_key(class),
-        );
-        let text = format!(
-            "schema = 1\nname = \"doctor-app\"\n[sites.{site}]\nkind = \"local\"\nmpi.{mpi} = {{ family = \"{family}\" }}\n\
-             [run]\nrepeats = 1\nretries = 0\ntimeout_s = {RUN_S}\nkeep_outputs = true\n\
-             [matrix]\napp = {app}\nclass = {class}\nprocesses = {}\nmpi = {mpi}\n{run}",
-            self.size.processes
-        );
-        let mut spec = campaign::load_text(
-            directory.join("doctor-app.toml").as_std_path(),
-            &text,
-            &self.subject.dirs,
-        )?;
-        let storage = spec.sites[self.site].storage.clone();
-        let mut site = campaign::Site {
-            storage,
+        let mut site = Site {
+            storage: Site::local().storage,
             oversubscribe: true,
-            ..user.clone()
+            ..self.settings.clone()
         };
         site.mpi.retain(|name, _| name == self.mpi);
         // no times are measured, and ranks that wait give up their core
@@ -470,17 +436,32 @@ impl Try<'_> {
                     .or_insert_with(|| value.to_owned());
             }
         }
-        spec.sites.insert(self.site.to_owned(), site);
-        // relative paths of the site are the user's
-        spec.path.clone_from(&self.spec.path);
+        let campaign = SmallCampaign {
+            name: "doctor-app".into(),
+            path: self.spec.path.clone(),
+            site_name: self.site.to_owned(),
+            site,
+            app: self.subject.app.clone(),
+            class: Some(class.to_owned()),
+            mapping: Mapping::one_node(self.size.processes),
+            mpi: vec![self.mpi.to_owned()],
+            checkpointers: vec![checkpointer],
+        };
+        let spec = campaign.into_spec(|run, checkpoint| {
+            run.repeats = 1;
+            run.retries = 0;
+            run.timeout_s = f64::from(RUN_S);
+            run.keep_outputs = true;
+            adjust(checkpoint);
+        })?;
         let plan = plan::build(&spec);
         Ok((spec, plan))
     }
 }
 
 /// Whether the program started at all.
-fn start(carried: &Carried) -> FitItem {
-    match &carried.seen.ended {
+fn start(trial: &Trial) -> FitItem {
+    match trial.ended() {
         Some((
             _,
             Outcome::Failed {
@@ -489,7 +470,7 @@ fn start(carried: &Carried) -> FitItem {
             },
         )) => FitItem::new("start", Fit::Fails, detail),
         Some((at, _)) => {
-            let seconds = carried.seen.began.map_or(0.0, |began| {
+            let seconds = trial.began().map_or(0.0, |began| {
                 at.saturating_duration_since(began).as_secs_f64()
             });
             FitItem::new("start", Fit::Fits, format!("the run took {seconds:.1} s"))
@@ -497,21 +478,18 @@ fn start(carried: &Carried) -> FitItem {
         None => FitItem::new(
             "start",
             Fit::Fails,
-            carried.late.as_deref().unwrap_or("the run has no end"),
+            trial.late.as_deref().unwrap_or("the run has no end"),
         ),
     }
 }
 
 /// Whether the program of a run without a checkpoint ended by itself, without an error.
-fn ended_by_itself(carried: &Carried) -> bool {
-    let cause = match &carried.seen.ended {
-        Some((_, Outcome::Failed { cause, .. })) => Some(*cause),
-        Some((_, Outcome::Succeeded)) | None => None,
+fn ended_by_itself(trial: &Trial) -> bool {
+    let cause = match trial.outcome() {
+        Some(Outcome::Failed { cause, .. }) => Some(*cause),
+        Some(Outcome::Succeeded) | None => None,
     };
-    is_too_short(
-        cause,
-        read_exit(&carried.seen.directory(&carried.dir)).as_ref(),
-    )
+    is_too_short(cause, read_exit(&trial.directory()).as_ref())
 }
 
 /// Whether there is no checkpoint only because the program had ended well before.
@@ -521,15 +499,15 @@ fn is_too_short(cause: Option<Cause>, exit: Option<&Exit>) -> bool {
 }
 
 /// Whether it restarted from its own checkpoint, if the descriptor has one.
-fn own_restart(app: &Descriptor, carried: &Carried) -> Option<FitItem> {
+fn own_restart(app: &Descriptor, trial: &Trial) -> Option<FitItem> {
     let own = app.checkpoint.as_ref()?;
     if !own.restartable {
         let found =
             "the descriptor does not say how (checkpoint.restartable, command.restart_args)";
         return Some(FitItem::new("checkpoint.restartable", Fit::Unknown, found));
     }
-    let records = read_records(&carried.seen.directory(&carried.dir));
-    let value = |name: &str| records.iter().find(|r| r.name == name).map(|r| r.value);
+    let records = trial.records();
+    let value = |name: &str| records.value(name);
     Some(match value(names::RESTART_VERIFIED) {
         Some(verified) if verified > 0.0 => {
             let seconds = value(names::RESTART_TO_END_S).unwrap_or_default();
@@ -549,39 +527,17 @@ fn own_restart(app: &Descriptor, carried: &Carried) -> Option<FitItem> {
 }
 
 /// How cvc judges the run as a whole.
-fn judged(outcome: Option<&Outcome>, late: Option<&str>) -> FitItem {
-    match (outcome, late) {
-        (Some(Outcome::Succeeded), _) => FitItem::new("run", Fit::Fits, "succeeded"),
-        (Some(Outcome::Failed { cause, detail }), _) => {
+fn judged(trial: &Trial) -> FitItem {
+    match trial.outcome() {
+        Some(Outcome::Succeeded) => FitItem::new("run", Fit::Fits, "succeeded"),
+        Some(Outcome::Failed { cause, detail }) => {
             FitItem::new("run", Fit::Fails, format!("{}: {detail}", name_of(*cause)))
         }
-        (None, late) => FitItem::new("run", Fit::Fails, late.unwrap_or("the run has no end")),
-    }
-}
-
-fn temporary_directory() -> Result<tempfile::TempDir, Failure> {
-    tempfile::Builder::new()
-        .prefix("cvc-doctor-")
-        .tempdir()
-        .map_err(|error| broken(format!("cannot make a temporary directory: {error}")))
-}
-
-fn utf8(path: &std::path::Path) -> Result<&Utf8Path, Failure> {
-    Utf8Path::from_path(path)
-        .ok_or_else(|| broken("the temporary directory has no UTF-8 name".into()))
-}
-
-fn close(directory: tempfile::TempDir) -> Result<(), Failure> {
-    directory
-        .close()
-        .map_err(|error| broken(format!("left behind: {error}")))
-}
-
-fn broken(message: String) -> Failure {
-    Failure::Other {
-        status: ExitStatus::Store,
-        message,
-        hint: None,
+        None => FitItem::new(
+            "run",
+            Fit::Fails,
+            trial.late.as_deref().unwrap_or("the run has no end"),
+        ),
     }
 }
 

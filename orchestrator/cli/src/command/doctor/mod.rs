@@ -18,14 +18,21 @@ use camino::Utf8PathBuf;
 use cvc_core::campaign::{SiteKind, Spec};
 use cvc_core::paths::make_absolute;
 use cvc_core::plan;
-use cvc_core::point::{Compression, Point};
+use cvc_core::point::{CheckpointerKind, Compression, Point};
 use cvc_engine::{
     attempt::{Readiness, ReadySite},
-    ckpt::{self, quirks},
+    ckpt::{
+        self,
+        quirks::{self, Quirk},
+    },
+    mpi::Missing,
     tracer::tracer,
 };
 use cvc_probe::sentinel::{self, Answer, Request};
-use cvc_session::{ask_sites, campaigns::load_and_ask};
+use cvc_session::{
+    ask_sites,
+    campaigns::{Askable, campaign_here, load_and_ask},
+};
 use cvc_show::Table;
 use serde_json::json;
 use std::io::Write;
@@ -35,14 +42,34 @@ use verdict::Verdict;
 struct Finding {
     what: String,
     /// What was found, or what is missing.
-    found: Result<String, String>,
+    found: Result<String, Missing>,
     /// What does not work without it.
     cost: &'static str,
-    hint: String,
 }
 
-/// The campaign that is checked when none is given: it uses everything.
-const EVERYTHING: &str = "schema = 1\nname = \"doctor\"\n[sites.local]\nkind = \"local\"\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 4\nmpi = [\"mpich\", \"openmpi\"]\n";
+impl Finding {
+    fn new(what: impl Into<String>, found: Result<String, Missing>, cost: &'static str) -> Self {
+        Self {
+            what: what.into(),
+            found,
+            cost,
+        }
+    }
+
+    /// What was found, or what is missing.
+    fn text(&self) -> &str {
+        match &self.found {
+            Ok(text) => text,
+            Err(missing) => &missing.what,
+        }
+    }
+
+    /// How to get what is missing; empty if nothing is.
+    fn hint(&self) -> &str {
+        let missing = self.found.as_ref().err();
+        missing.map_or("", |missing| &missing.hint)
+    }
+}
 
 /// What to check.
 struct Asked {
@@ -55,11 +82,7 @@ struct Asked {
 
 fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
     let Some(target) = &args.target else {
-        let spec = cvc_core::campaign::load_text(
-            std::path::Path::new("doctor.toml"),
-            EVERYTHING,
-            &[cvc_core::app::embedded::directory()?],
-        )?;
+        let spec = campaign_here("doctor", 4, &[CheckpointerKind::None])?;
         return Ok(Asked {
             spec,
             file: None,
@@ -70,9 +93,12 @@ fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
         && (target.is_file() || target.as_str().contains('/') || target.extension() == Some("toml"))
     {
         return Ok(Asked {
-            spec: load_and_ask(target, args.which.variant.as_deref(), &|what| {
-                output::note(what)
-            })?,
+            spec: load_and_ask(
+                target,
+                args.which.variant.as_deref(),
+                Askable::All,
+                &|what| output::note(what),
+            )?,
             file: Some(target.clone()),
             site: None,
         });
@@ -149,7 +175,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     if args.json {
         let findings: Vec<_> = findings
             .iter()
-            .map(|f| json!({ "what": f.what, "ok": f.found.is_ok(), "found": f.found.as_ref().unwrap_or_else(|e| e), "cost": f.cost, "hint": f.hint }))
+            .map(|f| json!({ "what": f.what, "ok": f.found.is_ok(), "found": f.text(), "cost": f.cost, "hint": f.hint() }))
             .collect();
         let mut value = json!({ "findings": findings, "hazards": hazards, "clusters": clusters });
         if let Some(verdict) = verdict {
@@ -164,27 +190,34 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     }
     show_findings(&mut out, &findings, verdict.is_none())?;
     cluster::show(&mut out, &clusters)?;
-    if !hazards.is_empty() {
-        let whose = if file.is_some() {
-            "known hazards that this campaign meets, and what cvc does about each"
-        } else {
-            "known hazards, and what cvc does about each where it applies"
-        };
-        if !args.hazards {
-            let ids: Vec<&str> = hazards.iter().map(|quirk| quirk.id.as_str()).collect();
-            let line = format!("{whose} (--hazards shows it): {}", ids.join(", "));
-            writeln!(out, "\n{}", paragraph("", &line))?;
-            return Ok(status);
-        }
-        writeln!(out, "\n{whose}:")?;
+    show_hazards(&mut out, hazards, file.is_some(), args.hazards)?;
+    Ok(status)
+}
+
+/// Shows known hazards: their names, or also what cvc does about each.
+fn show_hazards(
+    out: &mut impl Write,
+    hazards: Vec<Quirk>,
+    of_campaign: bool,
+    in_full: bool,
+) -> std::io::Result<()> {
+    if hazards.is_empty() {
+        return Ok(());
     }
+    let whose = if of_campaign {
+        "known hazards that this campaign meets, and what cvc does about each"
+    } else {
+        "known hazards, and what cvc does about each where it applies"
+    };
+    if !in_full {
+        let ids: Vec<&str> = hazards.iter().map(|quirk| quirk.id.as_str()).collect();
+        let line = format!("{whose} (--hazards shows it): {}", ids.join(", "));
+        return writeln!(out, "\n{}", paragraph("", &line));
+    }
+    writeln!(out, "\n{whose}:")?;
     for quirk in hazards {
-        let set: Vec<String> = quirk
-            .env
-            .iter()
-            .map(|(k, v)| format!("{k}={v}"))
-            .chain(quirk.args.iter().cloned())
-            .collect();
+        let env = quirk.env.iter().map(|(k, v)| format!("{k}={v}"));
+        let set: Vec<String> = env.chain(quirk.args.iter().cloned()).collect();
         let set = if set.is_empty() {
             quirk.note.unwrap_or_default()
         } else {
@@ -197,7 +230,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
             paragraph("    ", &quirk.reason)
         )?;
     }
-    Ok(status)
+    Ok(())
 }
 
 /// Takes and restarts a small checkpoint with each library, and shows the results.
@@ -241,11 +274,8 @@ fn show_findings(
     }
     let mut found = Table::plain(["", "what", "found"]).wrap(&["found"]);
     for finding in findings {
-        let (mark, text) = match &finding.found {
-            Ok(text) => ("ok", text),
-            Err(text) => ("--", text),
-        };
-        found.row([mark, &finding.what, text]);
+        let mark = if finding.found.is_ok() { "ok" } else { "--" };
+        found.row([mark, &finding.what, finding.text()]);
     }
     writeln!(out, "{}", found)?;
     let gaps: Vec<&Finding> = findings
@@ -260,7 +290,7 @@ fn show_findings(
         for gap in gaps {
             let (what, hint) = (
                 format!("{}: {}", gap.what, gap.cost),
-                format!("hint: {}", gap.hint),
+                format!("hint: {}", gap.hint()),
             );
             writeln!(
                 out,
@@ -288,114 +318,75 @@ fn of_site(site: &ReadySite, used: Option<&[&Point]>) -> Vec<Finding> {
             .get(&point.app)
             .is_some_and(|app| app.descriptor.kernel)
     };
-    let mut findings = vec![Finding {
-        what: format!("site {}", site.context.name),
-        found: Ok(format!(
-            "{} cores, oversubscription {}",
-            site.cores,
-            if site.context.site.oversubscribe {
-                "allowed"
-            } else {
-                "not allowed"
-            }
-        )),
-        cost: "",
-        hint: String::new(),
-    }];
-    for (name, install) in site
-        .mpi
-        .iter()
-        .filter(|(name, _)| any(&|point| point.mpi == **name))
-    {
-        findings.push(Finding {
-            what: format!("MPI library {name}"),
-            found: install
-                .as_ref()
-                .map(|i| format!("{} at {}", i.describe(), i.mpiexec))
-                .map_err(|m| m.what.clone()),
-            cost: "its points are skipped",
-            hint: install
-                .as_ref()
-                .err()
-                .map(|m| m.hint.clone())
-                .unwrap_or_default(),
-        });
+    let oversubscribe = match site.context.site.oversubscribe {
+        true => "allowed",
+        false => "not allowed",
+    };
+    let cores = format!("{} cores, oversubscription {oversubscribe}", site.cores);
+    let name = &site.context.name;
+    let mut findings = vec![Finding::new(format!("site {name}"), Ok(cores), "")];
+    let libraries = site.mpi.iter();
+    for (name, install) in libraries.filter(|(name, _)| any(&|point| point.mpi == **name)) {
+        let found = install.as_ref().map_err(Clone::clone);
+        findings.push(Finding::new(
+            format!("MPI library {name}"),
+            found.map(|i| format!("{} at {}", i.describe(), i.mpiexec)),
+            "its points are skipped",
+        ));
         if let Ok(install) = install
             && any(&|point| point.mpi == *name && kernels(point))
         {
-            let compiler = cvc_engine::kernels::mpicc(install);
-            findings.push(Finding {
-                what: format!("compiler of {name}"),
-                found: compiler
-                    .as_ref()
-                    .map(ToString::to_string)
-                    .map_err(|m| m.what.clone()),
-                cost: "the built-in kernels cannot run with this library",
-                hint: compiler.err().map(|m| m.hint).unwrap_or_default(),
-            });
+            findings.push(Finding::new(
+                format!("compiler of {name}"),
+                cvc_engine::kernels::mpicc(install).map(|compiler| compiler.to_string()),
+                "the built-in kernels cannot run with this library",
+            ));
         }
     }
-    let mut add = |what: &str, found: Result<String, (String, String)>, cost| {
-        let hint = found
-            .as_ref()
-            .err()
-            .map(|e| e.1.clone())
-            .unwrap_or_default();
-        findings.push(Finding {
-            what: what.into(),
-            found: found.map_err(|e| e.0),
-            cost,
-            hint,
-        });
-    };
-    let pair = |m: &cvc_engine::mpi::Missing| (m.what.clone(), m.hint.clone());
     for (checkpointer, found) in &site.checkpointers {
         let of_it =
             |point: &Point| ckpt::checkpointer(point.checkpointer).name() == checkpointer.name();
         let needs_programs = found.as_ref().map_or(true, |install| {
             !checkpointer.node_programs(install).is_empty()
         });
-        if any(&of_it) && needs_programs {
-            let found = found.as_ref().map(|install| {
-                format!(
-                    "{} at {}",
-                    install.version.as_deref().unwrap_or("unknown"),
-                    install.bin
-                )
-            });
-            add(
-                checkpointer.title(),
-                found.map_err(pair),
-                checkpointer.cost_of_absence(),
-            );
-        }
+        let found = found.as_ref().map_err(Clone::clone);
         let between = any(&|point| of_it(point) && (used.is_none() || point.mapping.nodes() > 1));
-        if between
-            && let Some((remark, hint)) = found
-                .as_ref()
-                .ok()
-                .and_then(|install| checkpointer.remark_on_nodes(install))
-        {
-            let what = format!("{} between nodes", checkpointer.title());
-            add(
-                &what,
-                Err((remark, hint.to_owned())),
+        let remark = found.as_ref().ok().filter(|_| between);
+        let remark = remark.and_then(|install| checkpointer.remark_on_nodes(install));
+        if any(&of_it) && needs_programs {
+            let found = found.map(|install| {
+                let version = install.version.as_deref().unwrap_or("unknown");
+                format!("{version} at {}", install.bin)
+            });
+            findings.push(Finding::new(
+                checkpointer.title(),
+                found,
+                checkpointer.cost_of_absence(),
+            ));
+        }
+        if let Some((what, hint)) = remark {
+            let hint = hint.to_owned();
+            findings.push(Finding::new(
+                format!("{} between nodes", checkpointer.title()),
+                Err(Missing { what, hint }),
                 "points on several nodes may hang at a checkpoint or a restart",
-            );
+            ));
         }
     }
     let traces = |name: &str| any(&|point| tracer(site.context.trace.of(point)).name() == name);
-    for (tracer, found) in site
-        .tracers
-        .iter()
-        .filter(|(tracer, _)| tracer.trace().is_some() && traces(tracer.name()))
-    {
-        add(
-            tracer.title(),
-            found.as_ref().map(ToString::to_string).map_err(pair),
-            tracer.cost_of_absence(),
-        );
-    }
+    let tracers = site.tracers.iter();
+    findings.extend(
+        tracers
+            .filter(|(tracer, _)| tracer.trace().is_some() && traces(tracer.name()))
+            .map(|(tracer, found)| {
+                let found = found.as_ref().map(ToString::to_string);
+                Finding::new(
+                    tracer.title(),
+                    found.map_err(Clone::clone),
+                    tracer.cost_of_absence(),
+                )
+            }),
+    );
     findings
 }
 
@@ -416,17 +407,14 @@ fn timing() -> Vec<Finding> {
         .iter()
         .filter_map(|(what, value)| Some(format!("{what} {}", value.as_ref()?)))
         .collect();
-    let mut findings = vec![Finding {
-        what: "timing".into(),
-        found: Ok(told.join(", ")),
-        cost: "",
-        hint: String::new(),
-    }];
-    findings.extend(settings.doubts().into_iter().map(|(found, hint)| Finding {
-        what: "steady timing".into(),
-        found: Err(found),
-        cost: "times of runs scatter more than they need to",
-        hint: hint.to_owned(),
+    let mut findings = vec![Finding::new("timing", Ok(told.join(", ")), "")];
+    findings.extend(settings.doubts().into_iter().map(|(what, hint)| {
+        let hint = hint.to_owned();
+        Finding::new(
+            "steady timing",
+            Err(Missing { what, hint }),
+            "times of runs scatter more than they need to",
+        )
     }));
     findings
 }
@@ -441,13 +429,13 @@ fn of_machine(spec: &Spec, used: Option<&[&Point]>) -> Vec<Finding> {
             .is_some_and(|app| app.descriptor.kernel)
     });
     let path = std::env::var("PATH").unwrap_or_default();
-    let tool = |name: &str, cost, hint: &str| Finding {
-        what: name.into(),
-        found: cvc_core::paths::on_path(&[name], &path)
-            .map(|p| p.to_string())
-            .ok_or_else(|| format!("{name} is not installed")),
-        cost,
-        hint: hint.into(),
+    let tool = |name: &str, cost, hint: &str| {
+        let found = cvc_core::paths::on_path(&[name], &path).map(|p| p.to_string());
+        let missing = || Missing {
+            what: format!("{name} is not installed"),
+            hint: hint.into(),
+        };
+        Finding::new(name, found.ok_or_else(missing), cost)
     };
     let mut tools = timing();
     if kernels {

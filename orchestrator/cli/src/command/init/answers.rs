@@ -78,7 +78,7 @@ impl Answers {
         self.measures(Measure::Aggregators) && self.apps.iter().any(only)
     }
 
-    /// Whether restarts are measured beside what only runs that go on after their checkpoint show: a run under DMTCP that is restarted does not.
+    /// Whether restarts are measured in addition to what only runs that continue after their checkpoint show: a restarted run under DMTCP does not.
     pub fn restarts_some(&self) -> bool {
         let needs_end = self.measures(Measure::Overhead) || self.measures(Measure::Compression);
         self.measures(Measure::Restart) && needs_end && self.uses_dmtcp()
@@ -90,7 +90,7 @@ impl Answers {
     }
 
     /// Whether every program prints the steps that it has reached.
-    pub fn tells_steps(&self) -> bool {
+    pub fn prints_steps(&self) -> bool {
         self.apps
             .iter()
             .all(|app| app.descriptor.progress.is_some())

@@ -16,16 +16,44 @@ enum Source {
     Nobody,
 }
 
-/// What is asked for.
+/// A question.
 pub struct Question<'a> {
     /// The question, as a terminal shows it.
-    pub text: &'a str,
+    text: &'a str,
     /// The option that answers it.
-    pub option: &'a str,
+    option: &'a str,
     /// The answer that an empty line stands for, if there is one.
-    pub default: Option<String>,
-    /// Whether it decides what is measured, so that nobody but the user answers it unless told to.
-    pub decides: bool,
+    default: Option<String>,
+    /// Whether it decides what is measured: its default counts only where the user takes defaults.
+    decides: bool,
+}
+
+impl<'a> Question<'a> {
+    /// A question that only the user or an option answers.
+    pub fn new(option: &'a str, text: &'a str) -> Self {
+        Self {
+            text,
+            option,
+            default: None,
+            decides: true,
+        }
+    }
+
+    /// With a default that the user has to take.
+    pub fn suggesting(self, default: impl Into<String>) -> Self {
+        Self {
+            default: Some(default.into()),
+            ..self
+        }
+    }
+
+    /// With a default that holds unless the user says otherwise.
+    pub fn usual(self, default: impl Into<String>) -> Self {
+        Self {
+            decides: false,
+            ..self.suggesting(default)
+        }
+    }
 }
 
 /// Gets answers, and collects the options that are missing.
@@ -52,7 +80,7 @@ impl Asker {
         self.source == Source::Terminal
     }
 
-    /// The answer to a question that no option has answered; `None` if nobody may answer it. An answer on a terminal that `parse` refuses
+    /// The answer to a question that no option has answered; `None` if it has to be given by an option. An answer on a terminal that `parse` refuses
     /// is asked for again.
     ///
     /// # Errors
@@ -104,6 +132,22 @@ impl Asker {
         }
     }
 
+    /// The answer that an option gives, or else the one to a question.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn given_or<T>(
+        &mut self,
+        given: Option<T>,
+        question: &Question<'_>,
+        parse: impl Fn(&str) -> Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        match given {
+            Some(given) => Ok(Some(given)),
+            None => self.ask(question, parse),
+        }
+    }
+
     /// Refuses to go on without answers.
     ///
     /// # Errors
@@ -136,7 +180,7 @@ fn read_line() -> Result<Option<String>, Failure> {
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = std::io::stdin().read_line(&mut line).unwrap_or(0);
-        // nobody may wait for it any more
+        // the wait may be over
         let _ = send.send((read > 0).then_some(line));
     });
     Ok(runtime()?.block_on(async {
@@ -145,6 +189,17 @@ fn read_line() -> Result<Option<String>, Failure> {
             _ = tokio::signal::ctrl_c() => None,
         }
     }))
+}
+
+/// The words of a list, with commas or blanks between them.
+pub fn words(text: &str) -> Vec<String> {
+    let words = text.split([',', ' ']).filter(|w| !w.is_empty());
+    words.map(str::to_owned).collect()
+}
+
+/// What an option gives that may be given several times; `None` if it is not given.
+pub fn some<T: Clone>(given: &[T]) -> Option<Vec<T>> {
+    (!given.is_empty()).then(|| given.to_vec())
 }
 
 /// An error of what was typed.

@@ -15,17 +15,19 @@ use crate::{
     text::paragraph,
 };
 use answers::{Answers, Place, choose_counts, describe_counts, is_legal};
-use ask::{Asker, Question, wrong};
+use ask::{Asker, Question, some, words, wrong};
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::ValueEnum;
 use cvc_core::app::{self, LoadedApp};
 use cvc_core::campaign::{self, Spec};
 use cvc_core::plan::{self, Plan};
+use cvc_core::point::CheckpointerKind;
 use cvc_core::source::{SourceErrors, suggestion};
 use cvc_core::store::{StoreError, write_output};
 use cvc_core::units::counted;
 use cvc_engine::attempt::Readiness;
-use cvc_session::ask_sites;
+use cvc_session::{Scratch, ask_sites, campaigns::campaign_here};
+use cvc_sites::error::CampaignError;
 use own::OwnProgram;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -41,7 +43,7 @@ struct Here {
 }
 
 pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
-    let mut apps = Apps::beside(&args.file)?;
+    let apps = Apps::next_to(&args.file)?;
     if args.app == ["list"] {
         for name in &apps.names {
             tell(format_args!(
@@ -59,22 +61,22 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
         ));
     }
     let here = look_around()?;
-    let Some(answers) = gather(args, &mut apps, &here)? else {
+    let Some(answers) = gather(args, &apps, &here)? else {
         return Err(wrong(
             "not enough is known to write a campaign",
             "--yes takes the defaults",
         ));
     };
-    let text = text::write_campaign(&answers);
+    let text = text::write_campaign(&answers).map_err(CampaignError::from)?;
     let (spec, plan) = check(&text, answers.own.as_ref(), &apps)?;
     if let Some(own) = &answers.own {
         fs::create_dir_all(&apps.directory).map_err(StoreError::io("make", &apps.directory))?;
         let path = apps.descriptor_of(own);
         // relative paths in it are from where it really is
         let real = apps.directory.canonicalize_utf8().ok();
-        let text = text::write_descriptor(own, real.as_deref());
+        let text = write_descriptor(own, real.as_deref())?;
         write_output(&path, text.as_bytes())?;
-        let about = match &own.told.success {
+        let about = match &own.facts.success {
             Some(found) if found.verifies => format!("a run succeeds by the line `{}`", found.line),
             Some(_) | None => "look at its success pattern before you trust a run".to_owned(),
         };
@@ -87,7 +89,7 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
         counted(plan.points.len(), "point"),
         counted(plan.runs.len(), "run")
     ));
-    tell_what_is_missing(&spec, &plan, &answers, &here)?;
+    report_missing(&spec, &plan, &answers, &here)?;
     tell(format_args!("next: cvc plan {}", args.file));
     Ok(ExitStatus::Done)
 }
@@ -106,14 +108,14 @@ fn refuse_existing(path: &Utf8Path, force: bool) -> Result<(), Failure> {
 
 /// The applications that a campaign file in this place may name.
 struct Apps {
-    /// The directory beside the campaign file.
+    /// The directory next to the campaign file.
     directory: Utf8PathBuf,
     dirs: Vec<PathBuf>,
     names: Vec<String>,
 }
 
 impl Apps {
-    fn beside(file: &Utf8Path) -> Result<Self, Failure> {
+    fn next_to(file: &Utf8Path) -> Result<Self, Failure> {
         let directory = file.parent().unwrap_or(Utf8Path::new("")).join("apps");
         let dirs = vec![
             directory.clone().into_std_path_buf(),
@@ -144,9 +146,8 @@ impl Apps {
 
 /// Finds out which MPI libraries and which checkpointers this machine has.
 fn look_around() -> Result<Here, Failure> {
-    let text = "schema = 1\nname = \"here\"\n[sites.local]\nkind = \"local\"\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n\
-                mpi = [\"mpich\", \"openmpi\"]\ncheckpointer = [\"none\", \"dmtcp\"]\n";
-    let spec = campaign::load_text("here.toml".as_ref(), text, &[app::embedded::directory()?])?;
+    let checkpointers = [CheckpointerKind::None, CheckpointerKind::Dmtcp];
+    let spec = campaign_here("here", 1, &checkpointers)?;
     let sites = runtime()?.block_on(ask_sites(&spec, |_| Readiness::Look, |_| ()));
     let plan = plan::build(&spec);
     let runs = |mpi: &str, driven: bool| {
@@ -172,114 +173,46 @@ fn look_around() -> Result<Here, Failure> {
     })
 }
 
-/// Gets all answers; `None` if nobody answers some of them.
-fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Answers>, Failure> {
+/// Gets all answers; `None` if some are missing.
+fn gather(args: &InitArgs, apps: &Apps, here: &Here) -> Result<Option<Answers>, Failure> {
     let mut asker = Asker::new(args.yes);
-    let words = |text: &str| {
-        text.split([',', ' '])
-            .filter(|w| !w.is_empty())
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
-    let measures = if args.measure.is_empty() {
-        let question = Question {
-            text: "What is to be measured? Any of: sizes, restart, overhead, compression, aggregators, scaling",
-            option: "--measure",
-            default: Some("sizes".into()),
-            decides: true,
-        };
-        asker.ask(&question, |text| {
-            words(text)
-                .iter()
-                .map(|word| of_word::<Measure>("--measure", word))
-                .collect::<Result<Vec<_>, _>>()
-        })?
-    } else {
-        Some(args.measure.clone())
-    };
+    let question = Question::new(
+        "--measure",
+        "What is to be measured? Any of: sizes, restart, overhead, compression, aggregators, scaling",
+    )
+    .suggesting("sizes");
+    let measures = asker.given_or(some(&args.measure), &question, |text| {
+        let words = words(text);
+        let measures = words
+            .iter()
+            .map(|word| of_word::<Measure>("--measure", word));
+        measures.collect()
+    })?;
     let place = place(args, &mut asker)?;
-    let mut typed_args = args.args.clone();
-    let chosen = match &args.program {
-        Some(path) => Some(Chosen::Own(OwnProgram::at(path)?)),
-        None if args.app.is_empty() => {
-            let question = Question {
-                text: "Which program? The path of one of your own, as in ./solver, or names of applications, which `cvc init --app list` lists",
-                option: "--app or --program",
-                default: Some("kernel-stencil".into()),
-                decides: true,
-            };
-            asker.ask(&question, |text| {
-                if own::is_path(text, &apps.names) {
-                    return choose_program(text);
-                }
-                let loaded: Result<Vec<LoadedApp>, Failure> =
-                    words(text).iter().map(|name| apps.load(name)).collect();
-                Ok(Chosen::Apps(loaded?))
-            })?
-        }
-        None => Some(Chosen::Apps(
-            args.app
-                .iter()
-                .map(|name| apps.load(name))
-                .collect::<Result<_, _>>()?,
-        )),
+    let chosen = choose(args, &mut asker, apps)?;
+    asker.finish()?;
+    let (Some(measures), Some(place), Some(chosen)) = (measures, place, chosen) else {
+        return Ok(None);
     };
     let (own, loaded) = match chosen {
-        Some(Chosen::Own(mut own)) => {
-            refuse_existing(&apps.descriptor_of(&own), args.force)?;
-            own.tell_library();
-            if !own.args.is_empty() {
-                // typed behind its name
-                typed_args = Some(own.typed_args());
-            }
-            own.ask(&mut asker, typed_args.as_deref(), &args.input)?;
-            let loaded = load_own(&own)?;
-            (Some(own), Some(vec![loaded]))
+        Chosen::Own(own) => {
+            let loaded = vec![load_own(&own)?];
+            (Some(own), loaded)
         }
-        Some(Chosen::Apps(loaded)) => {
-            let of_own = [
-                ("--args", args.args.is_some()),
-                ("--input", !args.input.is_empty()),
-                ("--try", args.try_it),
-            ];
-            if let Some((option, _)) = of_own.into_iter().find(|(_, given)| *given) {
-                return Err(wrong(
-                    format!("{option} is for a program of your own"),
-                    format!("add --program, or leave {option} out"),
-                ));
-            }
-            (None, Some(loaded))
-        }
-        None => (None, None),
-    };
-    if own.is_none()
-        && loaded
-            .iter()
-            .flatten()
-            .any(|app| app.descriptor.name == "command")
-    {
-        return Err(wrong(
-            "--app command needs a command line, which only a campaign file says",
-            "--program PATH writes a descriptor of your program",
-        ));
-    }
-    asker.finish()?;
-    let (Some(measures), Some(place), Some(loaded)) = (measures, place, loaded) else {
-        return Ok(None);
+        Chosen::Apps(loaded) => (None, loaded),
     };
     let mut answers = Answers {
         name: campaign_name(&args.file, own.as_ref()),
         measures,
+        // other machines are asked when they are used
+        has_dmtcp: here.has_dmtcp || place != Place::Local,
         place,
         apps: loaded,
         own,
         class: None,
         processes: Vec::new(),
         mpi: Vec::new(),
-        has_dmtcp: here.has_dmtcp,
     };
-    // other machines are asked when they are used
-    answers.has_dmtcp |= answers.place != Place::Local;
     refuse_without_collective_io(&answers)?;
     answers.class = class(args, &mut asker, &answers)?;
     answers.processes = processes(args, &mut asker, &answers)?;
@@ -293,6 +226,63 @@ fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Answer
 enum Chosen {
     Own(OwnProgram),
     Apps(Vec<LoadedApp>),
+}
+
+/// Asks what the campaign runs, and a program of the user's own for its arguments and input files.
+fn choose(args: &InitArgs, asker: &mut Asker, apps: &Apps) -> Result<Option<Chosen>, Failure> {
+    let load_all = |names: &[String]| -> Result<Chosen, Failure> {
+        let loaded: Result<_, _> = names.iter().map(|name| apps.load(name)).collect();
+        Ok(Chosen::Apps(loaded?))
+    };
+    let given = match &args.program {
+        Some(path) => Some(Chosen::Own(OwnProgram::at(path)?)),
+        None => some(&args.app).map(|names| load_all(&names)).transpose()?,
+    };
+    let question = Question::new(
+        "--app or --program",
+        "Which program? The path of one of your own, as in ./solver, or names of applications, which `cvc init --app list` lists",
+    )
+    .suggesting("kernel-stencil");
+    let mut chosen = asker.given_or(given, &question, |text| {
+        match own::is_path(text, &apps.names) {
+            true => choose_program(text),
+            false => load_all(&words(text)),
+        }
+    })?;
+    match &mut chosen {
+        Some(Chosen::Own(own)) => {
+            refuse_existing(&apps.descriptor_of(own), args.force)?;
+            own.report_library();
+            // typed behind its name
+            let typed = (!own.args.is_empty()).then(|| own.typed_args());
+            own.ask(
+                asker,
+                typed.as_deref().or(args.args.as_deref()),
+                &args.input,
+            )?;
+        }
+        Some(Chosen::Apps(loaded)) => {
+            let of_own = [
+                ("--args", args.args.is_some()),
+                ("--input", !args.input.is_empty()),
+                ("--try", args.try_it),
+            ];
+            if let Some((option, _)) = of_own.into_iter().find(|(_, given)| *given) {
+                return Err(wrong(
+                    format!("{option} is for a program of your own"),
+                    format!("add --program, or leave {option} out"),
+                ));
+            }
+            if loaded.iter().any(|app| app.descriptor.name == "command") {
+                return Err(wrong(
+                    "--app command needs a command line, which only a campaign file says",
+                    "--program PATH writes a descriptor of your program",
+                ));
+            }
+        }
+        None => {}
+    }
+    Ok(chosen)
 }
 
 /// A program by its path; also with its arguments behind it.
@@ -311,7 +301,7 @@ fn choose_program(text: &str) -> Result<Chosen, Failure> {
 /// Fewest processes of a trial run, where they are among those of the campaign: a program that needs several shows it.
 const TRIED_PROCESSES: u32 = 2;
 
-/// Runs the user's program once, if that is wanted and possible, and takes over what it tells.
+/// Runs the user's program once, if that is wanted and possible, and takes over what its output shows.
 fn try_own(
     args: &InitArgs,
     asker: &mut Asker,
@@ -337,7 +327,7 @@ fn try_own(
                     "--try: the library of this campaign is not here: {}",
                     answers.mpi.join(", ")
                 ),
-                "`cvc doctor` tells what is missing; or leave --try out",
+                "`cvc doctor` shows what is missing; or leave --try out",
             ));
         }
         return Ok(());
@@ -391,35 +381,17 @@ fn of_word<T: ValueEnum>(option: &str, word: &str) -> Result<T, Failure> {
 }
 
 fn place(args: &InitArgs, asker: &mut Asker) -> Result<Option<Place>, Failure> {
-    let question = Question {
-        text: "Where? local (this machine), ssh (machines that you reach by ssh), slurm, ec2",
-        option: "--site",
-        default: Some("local".into()),
-        decides: true,
-    };
-    let kind = match args.site {
-        Some(kind) => Some(kind),
-        None => asker.ask(&question, |text| of_word::<InitSite>("--site", text))?,
-    };
-    let words = |text: &str| {
-        Ok(text
-            .split([',', ' '])
-            .filter(|w| !w.is_empty())
-            .map(str::to_owned)
-            .collect::<Vec<_>>())
-    };
+    let question = Question::new(
+        "--site",
+        "Where? local (this machine), ssh (machines that you reach by ssh), slurm, ec2",
+    )
+    .suggesting("local");
+    let kind = asker.given_or(args.site, &question, |text| {
+        of_word::<InitSite>("--site", text)
+    })?;
     let mut many = |given: &[String], text: &str, option: &str| {
-        let question = Question {
-            text,
-            option,
-            default: None,
-            decides: true,
-        };
-        if given.is_empty() {
-            asker.ask(&question, words)
-        } else {
-            Ok(Some(given.to_vec()))
-        }
+        let question = Question::new(option, text);
+        asker.given_or(some(given), &question, |text| Ok(words(text)))
     };
     let unused = |option: &str, kinds: &str| {
         wrong(
@@ -495,55 +467,27 @@ fn place(args: &InitArgs, asker: &mut Asker) -> Result<Option<Place>, Failure> {
 }
 
 fn nodes(args: &InitArgs, asker: &mut Asker) -> Result<Option<u32>, Failure> {
-    let question = Question {
-        text: "How many nodes at most?",
-        option: "--nodes",
-        default: Some("2".into()),
-        decides: true,
-    };
-    match args.nodes {
-        Some(nodes) => Ok(Some(nodes)),
-        None => asker.ask(&question, |text| match text.parse::<u32>() {
-            Ok(nodes @ 1..=10_000) => Ok(nodes),
-            Ok(_) | Err(_) => Err(wrong(
-                format!("--nodes: `{text}` is not a number of nodes"),
-                "write a number from 1 to 10000",
-            )),
-        }),
-    }
+    let question = Question::new("--nodes", "How many nodes at most?").suggesting("2");
+    asker.given_or(args.nodes, &question, |text| match text.parse::<u32>() {
+        Ok(nodes @ 1..=10_000) => Ok(nodes),
+        Ok(_) | Err(_) => Err(wrong(
+            format!("--nodes: `{text}` is not a number of nodes"),
+            "write a number from 1 to 10000",
+        )),
+    })
+}
+
+fn write_descriptor(own: &OwnProgram, directory: Option<&Utf8Path>) -> Result<String, Failure> {
+    Ok(text::write_descriptor(own, directory).map_err(CampaignError::from)?)
 }
 
 /// The descriptor of a program of the user's own, as it will be read.
 fn load_own(own: &OwnProgram) -> Result<LoadedApp, Failure> {
-    let scratch = Scratch::new()?;
-    let path = scratch.0.join(format!("{}.toml", own.name));
-    fs::write(&path, text::write_descriptor(own, None)).map_err(StoreError::io("write", &path))?;
-    Ok(app::load::load(path.as_std_path())?)
-}
-
-/// A directory for what is tried before it is written.
-struct Scratch(Utf8PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self, Failure> {
-        let temporary =
-            Utf8PathBuf::from_path_buf(std::env::temp_dir()).unwrap_or_else(|_| "/tmp".into());
-        let path = temporary.join(format!(
-            "cvc-init-{}-{}",
-            std::process::id(),
-            jiff::Timestamp::now().as_nanosecond()
-        ));
-        // not one that somebody else has made
-        fs::create_dir(&path).map_err(StoreError::io("make", &path))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // what is left in the temporary directory harms nobody
-        let _ = fs::remove_dir_all(&self.0);
-    }
+    let path = format!("{}.toml", own.name);
+    Ok(app::load::load_text(
+        path.as_ref(),
+        &write_descriptor(own, None)?,
+    )?)
 }
 
 /// Refuses aggregators for programs in which they have nothing to act on.
@@ -618,12 +562,7 @@ fn class(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Option
         Some(default) => {
             let names: Vec<&str> = known.iter().map(|class| class.as_str()).collect();
             let text = format!("Which size of the problem? One of: {}", names.join(", "));
-            let question = Question {
-                text: &text,
-                option: "--class",
-                default: Some((*default).clone()),
-                decides: false,
-            };
+            let question = Question::new("--class", &text).usual((*default).clone());
             Ok(asker.ask(&question, parse)?.flatten())
         }
     }
@@ -702,14 +641,13 @@ fn processes(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Ve
         .map(ToString::to_string)
         .collect::<Vec<_>>()
         .join(",");
-    let question = Question {
-        text: "How many processes in all? One number or several",
-        option: "--processes",
-        default: Some(default),
-        decides: false,
-    };
+    let question = Question::new(
+        "--processes",
+        "How many processes in all? One number or several",
+    )
+    .usual(default);
     let parse = |text: &str| {
-        let number = |word: &str| {
+        let number = |word: &String| {
             let counts = word
                 .parse::<u32>()
                 .ok()
@@ -721,12 +659,7 @@ fn processes(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Ve
                 )
             })
         };
-        check(
-            text.split([',', ' '])
-                .filter(|w| !w.is_empty())
-                .map(number)
-                .collect::<Result<_, _>>()?,
-        )
+        check(words(text).iter().map(number).collect::<Result<_, _>>()?)
     };
     Ok(asker.ask(&question, parse)?.unwrap_or_default())
 }
@@ -746,19 +679,13 @@ fn libraries(
             suggestion(word, "libraries", LIBRARIES),
         )),
         None => {
-            let mut once: Vec<String> = Vec::new();
-            once.extend(
-                LIBRARIES
-                    .iter()
-                    .filter(|l| words.iter().any(|w| w == *l))
-                    .map(|l| (*l).to_owned()),
-            );
-            Ok(once)
+            let named = LIBRARIES.iter().filter(|l| words.iter().any(|w| w == *l));
+            Ok(named.map(|l| (*l).to_owned()).collect())
         }
     };
     let linked = answers.own.as_ref().and_then(OwnProgram::library);
     if !args.mpi.is_empty() {
-        let given = parse(args.mpi.clone())?;
+        let given: Vec<String> = parse(args.mpi.clone())?;
         if let (Some(linked), Some(own)) = (linked, &answers.own)
             && given.iter().any(|mpi| mpi != linked)
         {
@@ -784,35 +711,26 @@ fn libraries(
             "openmpi".into()
         }
     };
-    let question = Question {
-        text: "Which MPI libraries? mpich, openmpi",
-        option: "--mpi",
-        default: Some(default),
-        decides: false,
-    };
-    let answer = asker.ask(&question, |text| {
-        parse(
-            text.split([',', ' '])
-                .filter(|w| !w.is_empty())
-                .map(str::to_owned)
-                .collect(),
-        )
-    })?;
+    let question = Question::new("--mpi", "Which MPI libraries? mpich, openmpi").usual(default);
+    let answer = asker.ask(&question, |text| parse(words(text)))?;
     Ok(answer.unwrap_or_default())
 }
 
 /// Loads and plans what is to be written, as `cvc plan` will.
 fn check(text: &str, own: Option<&OwnProgram>, apps: &Apps) -> Result<(Spec, Plan), Failure> {
-    let scratch = Scratch::new()?;
+    let scratch = Scratch::new("cvc-init-")?;
     let mut dirs = apps.dirs.clone();
     if let Some(own) = own {
-        let tried = scratch.0.join(format!("{}.toml", own.name));
-        fs::write(&tried, text::write_descriptor(own, None))
-            .map_err(StoreError::io("write", &tried))?;
-        dirs.insert(0, scratch.0.clone().into_std_path_buf());
+        let tried = scratch.path().join(format!("{}.toml", own.name));
+        fs::write(&tried, write_descriptor(own, None)?).map_err(StoreError::io("write", &tried))?;
+        dirs.insert(0, scratch.path().as_std_path().to_owned());
     }
-    let spec = campaign::load_text(scratch.0.join("campaign.toml").as_std_path(), text, &dirs)
-        .map_err(tell_of_answers)?;
+    let spec = campaign::load_text(
+        scratch.path().join("campaign.toml").as_std_path(),
+        text,
+        &dirs,
+    )
+    .map_err(describe_wrong_answers)?;
     let plan = plan::build(&spec);
     match plan.excluded.first().filter(|_| plan.points.is_empty()) {
         Some(excluded) => {
@@ -826,8 +744,8 @@ fn check(text: &str, own: Option<&OwnProgram>, apps: &Apps) -> Result<(Spec, Pla
     }
 }
 
-/// An error of the file as one of the answers that it was made from: nobody has seen the file.
-fn tell_of_answers(SourceErrors(errors): SourceErrors) -> Failure {
+/// An error of the file as one of the answers that it was made from: the user has not seen the file.
+fn describe_wrong_answers(SourceErrors(errors): SourceErrors) -> Failure {
     let error = errors.into_iter().next();
     let message = error.as_ref().map_or_else(
         || "the campaign is not valid".to_owned(),
@@ -842,13 +760,8 @@ fn tell_of_answers(SourceErrors(errors): SourceErrors) -> Failure {
     )
 }
 
-/// Tells which points cannot run on this machine yet, and what DMTCP's absence means.
-fn tell_what_is_missing(
-    spec: &Spec,
-    plan: &Plan,
-    answers: &Answers,
-    here: &Here,
-) -> Result<(), Failure> {
+/// Reports which points cannot run on this machine yet, and what DMTCP's absence means.
+fn report_missing(spec: &Spec, plan: &Plan, answers: &Answers, here: &Here) -> Result<(), Failure> {
     if answers.place.kind() != InitSite::Local {
         let site = spec.sites.keys().next().map_or("SITE", String::as_str);
         let how = match answers.place.kind() {

@@ -1,4 +1,4 @@
-//! A program of the user's own: where it is, how it is started, what it is linked with, and what one run told about it.
+//! A program of the user's own: where it is, how it is started, what it is linked with, and what one run showed.
 
 use super::ask::{Asker, Question, wrong};
 use crate::{failure::Failure, output::note, text::paragraph};
@@ -25,13 +25,13 @@ pub struct OwnProgram {
     pub linked: Option<LinkedMpi>,
     /// Whether it is a program in Fortran, by gfortran.
     pub is_fortran: bool,
-    /// What one run told.
-    pub told: Told,
+    /// What one run showed.
+    pub facts: TrialFacts,
 }
 
-/// What one run told about a program.
+/// What one run showed about a program.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct TrialFacts {
     /// The run; `None` if there was none.
     pub tried: Option<Tried>,
     pub success: Option<SuccessLine>,
@@ -88,7 +88,7 @@ impl OwnProgram {
             inputs: Vec::new(),
             linked: linked_mpi(&whole),
             is_fortran: libraries.iter().any(|l| l.starts_with("libgfortran.")),
-            told: Told::default(),
+            facts: TrialFacts::default(),
         })
     }
 
@@ -149,21 +149,14 @@ impl OwnProgram {
             text => words::split(text)
                 .map_err(|problem| wrong(format!("--args: {problem}"), "close the quotes")),
         };
-        match args {
-            Some(text) => self.args = parse(text)?,
-            None => {
-                let question = Question {
-                    text: &format!(
-                        "Arguments of {}, as you type them after its name?",
-                        self.file
-                    ),
-                    option: "--args",
-                    default: Some(or_none(self.typed_args())),
-                    decides: false,
-                };
-                self.args = asker.ask(&question, parse)?.unwrap_or_default();
-            }
-        }
+        let text = format!(
+            "Arguments of {}, as you type them after its name?",
+            self.file
+        );
+        let question = Question::new("--args", &text).usual(or_none(self.typed_args()));
+        let given = args.map(parse).transpose()?;
+        let answer = asker.given_or(given, &question, parse)?;
+        self.args = answer.unwrap_or_default();
         if !inputs.is_empty() {
             self.inputs = self.read_inputs(inputs)?;
             return Ok(());
@@ -176,18 +169,12 @@ impl OwnProgram {
                 likely.push(file.to_string());
             }
         }
-        let question = Question {
-            text: "Input files that it reads from its working directory? Their paths",
-            option: "--input",
-            default: Some(or_none(
-                likely
-                    .iter()
-                    .map(|path| in_quotes(path))
-                    .collect::<Vec<_>>()
-                    .join(" "),
-            )),
-            decides: false,
-        };
+        let likely: Vec<String> = likely.iter().map(|path| in_quotes(path)).collect();
+        let question = Question::new(
+            "--input",
+            "Input files that it reads from its working directory? Their paths",
+        )
+        .usual(or_none(likely.join(" ")));
         let answer = asker.ask(&question, |text| match text {
             "none" => Ok(Vec::new()),
             text => {
@@ -229,7 +216,7 @@ impl OwnProgram {
         Ok(found)
     }
 
-    /// Files beside the program of which its messages tell: those that it may miss.
+    /// Adds files next to the program that its messages name: those that it may miss.
     pub fn add_files_named_in(&mut self, messages: &str) {
         let words = messages.split(|c: char| c.is_whitespace() || "'\"`()[]<>,;:".contains(c));
         for word in words.map(|word| word.trim_end_matches('.')) {
@@ -243,7 +230,7 @@ impl OwnProgram {
     }
 
     /// Says what was read from the program.
-    pub fn tell_library(&self) {
+    pub fn report_library(&self) {
         if let Some(linked) = &self.linked {
             note(paragraph(
                 "",
@@ -301,7 +288,7 @@ mod tests {
     use super::{in_quotes, is_path};
 
     #[test]
-    fn a_path_is_told_from_names_of_applications() {
+    fn a_path_is_distinguished_from_names_of_applications() {
         let names = ["npb-bt".to_owned()];
         assert!(is_path("./heat2d", &names) && is_path("~/bin/solver", &names));
         assert!(!is_path("npb-bt", &names) && !is_path("npb-bt, npb-sp", &names));

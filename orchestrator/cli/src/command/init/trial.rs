@@ -1,34 +1,34 @@
 //! One run of the user's program, to learn from its output how it shows success and steps.
 
 use super::{
-    ask::{Asker, Question, wrong},
-    own::{OwnProgram, Told, Tried},
+    ask::{Asker, Question, words, wrong},
+    load_own,
+    own::{OwnProgram, TrialFacts, Tried},
     text,
 };
 use crate::{
     args::Where,
-    command::temporary::{self, Limits, OPENING, toml_key},
+    command::temporary,
     exit_status::ExitStatus,
     failure::Failure,
     machine::{machine, runtime},
     output::note,
     text::paragraph,
 };
-use camino::Utf8Path;
 use cvc_core::app::learn::{self, Learned, LearnedFigure, StepLine, SuccessLine};
-use cvc_core::campaign;
+use cvc_core::campaign::{Site, SmallCampaign};
+use cvc_core::mapping::Mapping;
 use cvc_core::outcome::{Cause, Outcome};
 use cvc_core::plan;
-use cvc_core::store::StoreError;
+use cvc_core::point::CheckpointerKind;
 use cvc_engine::attempt::read_exit;
-use std::{fs, time::Duration};
+use cvc_session::Scratch;
+use std::time::Duration;
 
 /// Time limit of the program, seconds.
 pub const LIMIT_S: u32 = 60;
-const LIMITS: Limits = Limits {
-    opening: OPENING,
-    run: Duration::from_secs(LIMIT_S as u64 + 15),
-};
+/// Time limit of the whole run.
+const LIMIT: Duration = Duration::from_secs(LIMIT_S as u64 + 15);
 /// Shorter runs leave no room for a checkpoint in their middle, seconds.
 const SHORT_S: f64 = 2.0;
 /// Lines of a failed run that are shown.
@@ -52,7 +52,7 @@ pub struct How<'a> {
     pub processes: u32,
 }
 
-/// Runs the program, again with other arguments if it fails and the user wants to, and takes over what its output tells.
+/// Runs the program, again with other arguments if it fails and the user wants to, and takes over what its output shows.
 pub fn learn_from_a_run(
     own: &mut OwnProgram,
     how: How<'_>,
@@ -102,11 +102,11 @@ pub fn learn_from_a_run(
     } = match asker.is_terminal() {
         true => confirm(learned, &ran.stdout, asker)?,
         false => {
-            tell(&learned);
+            report(&learned);
             learned
         }
     };
-    own.told = Told {
+    own.facts = TrialFacts {
         tried: Some(Tried {
             processes: how.processes,
             mpi: how.mpi.to_owned(),
@@ -123,12 +123,7 @@ pub fn learn_from_a_run(
 
 /// A question that is answered by yes or no, with yes as the default.
 pub fn yes(asker: &mut Asker, text: &str) -> Result<bool, Failure> {
-    let question = Question {
-        text,
-        option: "--try",
-        default: Some("yes".into()),
-        decides: false,
-    };
+    let question = Question::new("--try", text).usual("yes");
     let answer = asker.ask(&question, |text| match text.to_lowercase().as_str() {
         "y" | "yes" => Ok(true),
         "n" | "no" => Ok(false),
@@ -140,8 +135,8 @@ pub fn yes(asker: &mut Asker, text: &str) -> Result<bool, Failure> {
     Ok(answer.unwrap_or(false))
 }
 
-/// What a script is told: on a terminal the same is asked.
-fn tell(learned: &Learned) {
+/// Reports to a script what a terminal is asked to confirm.
+fn report(learned: &Learned) {
     let line = |what: &str, found: Option<&str>| {
         note(paragraph(
             "",
@@ -167,17 +162,13 @@ fn confirm(learned: Learned, output: &str, asker: &mut Asker) -> Result<Learned,
             line.line
         ),
         Some(line) => format!(
-            "No line tells of a right result; `{}` shows its end. Regular expression that shows success?",
+            "No line confirms a right result; `{}` shows its end. Regular expression that shows success?",
             line.line
         ),
-        None => "No line tells of success. Regular expression of one that does?".to_owned(),
+        None => "No line shows success. Regular expression of one that does?".to_owned(),
     };
-    let question = Question {
-        text: &text,
-        option: "--try",
-        default: Some(found.map_or(text::ANY_OUTPUT.to_owned(), |line| line.pattern.clone())),
-        decides: false,
-    };
+    let question = Question::new("--try", &text)
+        .usual(found.map_or(text::ANY_OUTPUT.to_owned(), |line| line.pattern.clone()));
     let pattern = asker.ask(&question, |text| usable(text, false, output))?;
     let success = match (pattern, learned.success) {
         (Some(pattern), Some(line)) if pattern == line.pattern => Some(line),
@@ -200,12 +191,8 @@ fn confirm(learned: Learned, output: &str, asker: &mut Asker) -> Result<Learned,
             "No line counts steps. Regular expression whose group is the step, or none?".to_owned()
         }
     };
-    let question = Question {
-        text: &text,
-        option: "--try",
-        default: Some(found.map_or("none".to_owned(), |step| step.pattern.clone())),
-        decides: false,
-    };
+    let question = Question::new("--try", &text)
+        .usual(found.map_or("none".to_owned(), |step| step.pattern.clone()));
     let pattern = asker.ask(&question, |text| match text {
         "none" => Ok(None),
         text => usable(text, true, output).map(Some),
@@ -237,18 +224,14 @@ fn confirm_figures(
         ));
     }
     let names: Vec<String> = figures.iter().map(|f| f.figure.name.clone()).collect();
-    let question = Question {
-        text: "Which of these numbers are to be kept? Their names, or none",
-        option: "--try",
-        default: Some(names.join(",")),
-        decides: false,
-    };
+    let question = Question::new(
+        "--try",
+        "Which of these numbers are to be kept? Their names, or none",
+    )
+    .usual(names.join(","));
     let kept = asker.ask(&question, |text| {
-        let words: Vec<String> = text
-            .split([',', ' '])
-            .filter(|w| !w.is_empty() && *w != "none")
-            .map(str::to_owned)
-            .collect();
+        let mut words = words(text);
+        words.retain(|word| word != "none");
         match words.iter().find(|word| !names.contains(word)) {
             Some(word) => Err(wrong(
                 format!("no number is called `{word}`"),
@@ -314,38 +297,31 @@ fn last_words(ran: &Ran) -> Vec<&str> {
 
 /// Runs the program once, as a campaign of one run would, in a temporary directory.
 fn run_once(own: &OwnProgram, how: How<'_>) -> Result<Ran, Failure> {
-    let broken = |message: String| Failure::Other {
-        status: ExitStatus::Store,
-        message,
-        hint: None,
-    };
-    let directory = tempfile::Builder::new()
-        .prefix("cvc-init-")
-        .tempdir()
-        .map_err(|error| broken(format!("cannot make a temporary directory: {error}")))?;
-    let place = Utf8Path::from_path(directory.path())
-        .ok_or_else(|| broken("the temporary directory has no UTF-8 name".into()))?;
-    let descriptor = place.join(format!("{}.toml", own.name));
     let bare = OwnProgram {
-        told: Told::default(),
+        facts: TrialFacts::default(),
         ..own.clone()
     };
-    fs::write(&descriptor, text::write_descriptor(&bare, None))
-        .map_err(StoreError::io("write", &descriptor))?;
-    let campaign = format!(
-        "schema = 1\nname = \"trial\"\n[sites.local]\nkind = \"local\"\napp_dirs = [{}]\noversubscribe = true\n\
-         [run]\nrepeats = 1\nretries = 0\ntimeout_s = {LIMIT_S}\nkeep_outputs = true\n\
-         [matrix]\napp = {}\nprocesses = {}\nmpi = {}\ncheckpointer = \"none\"\n",
-        toml_key(&own.directory),
-        toml_key(&own.name),
-        how.processes,
-        toml_key(how.mpi),
-    );
-    let spec = campaign::load_text(
-        place.join("trial.toml").as_std_path(),
-        &campaign,
-        &[place.as_std_path().to_owned()],
-    )?;
+    let scratch = Scratch::new("cvc-init-")?;
+    let campaign = SmallCampaign {
+        name: "trial".into(),
+        path: scratch.path().join("trial.toml").into(),
+        site_name: "local".into(),
+        site: Site {
+            app_dirs: vec![own.directory.to_string()],
+            ..Site::local()
+        },
+        app: load_own(&bare)?,
+        class: None,
+        mapping: Mapping::one_node(how.processes),
+        mpi: vec![how.mpi.to_owned()],
+        checkpointers: vec![CheckpointerKind::None],
+    };
+    let spec = campaign.into_spec(|run, _| {
+        run.repeats = 1;
+        run.retries = 0;
+        run.timeout_s = f64::from(LIMIT_S);
+        run.keep_outputs = true;
+    })?;
     let plan = plan::build(&spec);
     let base = machine(&Where {
         campaigns: "campaigns".into(),
@@ -355,47 +331,30 @@ fn run_once(own: &OwnProgram, how: How<'_>) -> Result<Ran, Failure> {
         "trial run of {} with {} processes, at most {LIMIT_S} s",
         own.file, how.processes
     );
-    let carried = runtime()?.block_on(async {
-        let mut interrupted = temporary::listen();
-        temporary::carry_out(&spec, &plan, place, name, &base, LIMITS, &mut interrupted).await
+    let trial = runtime()?.block_on(async {
+        let interrupted = temporary::listen();
+        temporary::carry_out((&spec, &plan), &scratch, &name, &base, LIMIT, &interrupted).await
     });
-    if carried.is_interrupted {
+    if trial.is_interrupted {
         return Err(Failure::Other {
             status: ExitStatus::Interrupted,
             message: "stopped: the trial run was ended, and nothing was written".into(),
             hint: None,
         });
     }
-    let seen = carried.seen.directory(&carried.dir);
-    let read = |name: &str| {
-        fs::read(seen.join(name))
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .unwrap_or_default()
-    };
-    let (is_late, failed) = match &carried.seen.ended {
-        Some((_, Outcome::Succeeded)) => (false, None),
-        Some((
-            _,
-            Outcome::Failed {
-                cause: Cause::Timeout,
-                ..
-            },
-        )) => (true, None),
-        Some((_, Outcome::Failed { detail, .. })) => (false, Some(detail.clone())),
-        None => (false, None),
-    };
-    let never = || "it did not start".to_owned();
-    let problem = match (&carried.error, &carried.seen.skipped) {
-        (Some(error), _) => Some(error.clone()),
-        (None, Some(reason)) => Some(reason.clone()),
-        (None, None) if carried.seen.run.is_none() => Some(never()),
-        (None, None) => failed,
+    let (is_late, failed) = match trial.outcome() {
+        Some(Outcome::Failed {
+            cause: Cause::Timeout,
+            ..
+        }) => (true, None),
+        Some(Outcome::Failed { detail, .. }) => (false, Some(detail.clone())),
+        Some(Outcome::Succeeded) | None => (false, None),
     };
     Ok(Ran {
-        stdout: read("stdout"),
-        stderr: read("stderr"),
-        wall_s: read_exit(&seen).map_or(0.0, |exit| exit.wall_s),
-        problem,
-        ended: !is_late && carried.late.is_none(),
+        stdout: trial.text("stdout"),
+        stderr: trial.text("stderr"),
+        wall_s: read_exit(&trial.directory()).map_or(0.0, |exit| exit.wall_s),
+        problem: trial.problem.or(failed),
+        ended: !is_late && trial.late.is_none(),
     })
 }

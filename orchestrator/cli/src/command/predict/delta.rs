@@ -11,7 +11,8 @@ use crate::{
 use camino::Utf8PathBuf;
 use cvc_core::units::counted;
 use cvc_delta::TimeSource;
-use cvc_model::delta::{Aim, ChangedVolume, DeltaCosts, Packing, Prices, Storing, VolumeForm};
+use cvc_delta_rules::Method;
+use cvc_model::delta::{Aim, ChangedVolume, DeltaCosts, Packing, Prices, VolumeForm};
 use cvc_prediction::delta::{
     DeltaAnswer, DeltaQuestion, Evidence, MethodAnswer, ZoneAnswer, answer,
 };
@@ -175,10 +176,12 @@ fn volume(mib: f64) -> String {
 }
 
 /// A method with its settings, and the codec.
-fn name(storing: Storing, answer: &DeltaAnswer) -> String {
+fn name(method: Method, answer: &DeltaAnswer) -> String {
     match &answer.codec {
-        Some(codec) if codec.codec != "none" => format!("{} with {}", storing.words(), codec.codec),
-        Some(_) | None => storing.words(),
+        Some(codec) if codec.codec != "none" => {
+            format!("{} with {}", method.describe(), codec.codec)
+        }
+        Some(_) | None => method.describe(),
     }
 }
 
@@ -201,27 +204,27 @@ fn sentence(answer: &DeltaAnswer) -> String {
         }
     };
     match (
-        best.run.storing,
+        best.run.method,
         answer.method("full"),
         answer.methods.get(1),
     ) {
-        (Storing::Full, _, Some(next)) => format!(
+        (Method::Full, _, Some(next)) => format!(
             "{}, every {}: {lost} of the time is lost, {} with {}",
-            name(Storing::Full, answer).replacen("full", "full checkpoints", 1),
+            name(Method::Full, answer).replacen("full", "full checkpoints", 1),
             every(best),
             percent(next.run.lost),
-            next.run.storing.words()
+            next.run.method.describe()
         ),
-        (storing, Some(full), _) => format!(
+        (method, Some(full), _) => format!(
             "{}, every {}: {lost} of the time is lost instead of {} {}",
-            name(storing, answer),
+            name(method, answer),
             every(best),
             percent(full.run.lost),
             other(full)
         ),
-        (storing, None, _) => format!(
+        (method, None, _) => format!(
             "{}, every {}: {lost} of the time is lost",
-            name(storing, answer),
+            name(method, answer),
             every(best)
         ),
     }
@@ -299,16 +302,8 @@ fn methods(answer: &DeltaAnswer) -> Table {
     ]);
     for method in &answer.methods {
         let run = &method.run;
-        let settings = match run.storing {
-            Storing::Full | Storing::Incremental | Storing::Differential => {
-                run.storing.name().to_owned()
-            }
-            Storing::Adca { ratio } => format!("ADCA\nratio {ratio}"),
-            Storing::Bounded { ratio, files } if ratio < 1.0 => format!("bounded\n{files} files"),
-            Storing::Bounded { ratio, files } => {
-                format!("bounded\n{files} files\nratio {ratio}")
-            }
-        };
+        let settings = run.method.describe().replace(", ", "\n");
+        let settings = settings.replace("bounded to ", "bounded\n");
         rows.row([
             settings,
             every(method),

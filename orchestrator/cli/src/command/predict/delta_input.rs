@@ -1,12 +1,7 @@
 //! What `cvc predict --delta` is told of: a table of pairs, directories of checkpoints, or a campaign that took series.
 
 use crate::command::records::warn_of_index;
-use crate::{
-    args::{CodecName, PredictArgs},
-    exit_status::ExitStatus,
-    failure::Failure,
-    output::bar,
-};
+use crate::{args::PredictArgs, exit_status::ExitStatus, failure::Failure, output::bar};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::units::ByteSize;
 use cvc_delta::{
@@ -129,9 +124,9 @@ fn of_states(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<Vec<Input>, F
     sizes.dedup();
     let mut all = Vec::new();
     for size in sizes {
-        let block = BlockSize::new(size.0).map_err(|kind: DeltaErrorKind| {
+        let block = BlockSize::new(size.0).map_err(|rule| {
             usage(
-                format!("--block: {kind}"),
+                format!("--block: {rule}"),
                 Some("a page, 4KiB, is the smallest that can differ"),
             )
         })?;
@@ -259,8 +254,8 @@ fn measure(
         return Ok(Vec::new());
     }
     // by the states as they are, writing is told from compressing
-    let wants_none = names.contains(&CodecName::None);
-    names.retain(|name| *name != CodecName::None);
+    let wants_none = names.contains(&Codec::None);
+    names.retain(|name| *name != Codec::None);
     let sample = &states[..states.len().min(SAMPLE)];
     let progress = bar();
     progress.set_message("storing states");
@@ -268,7 +263,7 @@ fn measure(
     let mut answers: Vec<CodecAnswer> = Vec::new();
     answers.extend(plain.answer(None).filter(|_| wants_none));
     for name in names {
-        let packed = pack(sample, block, name.into(), &|bytes| progress.advance(bytes))?;
+        let packed = pack(sample, block, name, &|bytes| progress.advance(bytes))?;
         answers.extend(packed.answer(Some(&plain)));
     }
     progress.finish_and_clear();
@@ -364,12 +359,7 @@ fn of_campaign(args: &PredictArgs, campaign: &Utf8Path) -> Result<Vec<Input>, Fa
         ));
     }
     let packed = packed_of(&index, &found.point)?;
-    let wanted: Vec<&str> = args
-        .stored
-        .codec
-        .iter()
-        .map(|name| Codec::from(*name).as_str())
-        .collect();
+    let wanted: Vec<&str> = args.stored.codec.iter().map(|name| name.as_str()).collect();
     if let Some(missing) = wanted
         .iter()
         .find(|w| packed.iter().all(|p| p.codec != **w))

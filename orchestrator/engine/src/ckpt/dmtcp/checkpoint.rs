@@ -1,7 +1,10 @@
 //! A checkpoint that was taken.
 
 use super::install::Events;
+use crate::stage::NodePart;
+use camino::Utf8Path;
 use cvc_image::CheckpointDir;
+use cvc_probe::sentinel::CheckpointFiles;
 
 /// A complete checkpoint.
 #[derive(Debug)]
@@ -23,12 +26,17 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Length of its images, uncompressed, and of what was saved beside them, bytes.
-    pub fn content_bytes(&self) -> u64 {
-        let of = |dir: &CheckpointDir| {
-            let images = dir.images.iter().map(|i| i.image.uncompressed_bytes);
-            images.sum::<u64>() + dir.totals.files_dirs.bytes
+    /// Returns its part on each node, in this directory.
+    pub fn parts(&self, dir: &Utf8Path) -> Vec<NodePart> {
+        let of = |(node, found): &(String, CheckpointDir)| {
+            let images = found.images.iter().map(|i| i.image.uncompressed_bytes);
+            NodePart {
+                node: node.clone(),
+                files: CheckpointFiles::Dir(dir.into()),
+                content_bytes: images.sum::<u64>() + found.totals.files_dirs.bytes,
+            }
         };
-        self.dirs.iter().map(|(_, dir)| of(dir)).sum()
+        let has_images = |(_, found): &&(String, CheckpointDir)| !found.images.is_empty();
+        self.dirs.iter().filter(has_images).map(of).collect()
     }
 }

@@ -7,8 +7,8 @@ use crate::{
     ckpt::moments::no_checkpoint,
     crew::{self, CrewError},
     run::{LATER, RunFailure, SOON},
+    stage::lost,
 };
-use cvc_core::outcome::Cause;
 use cvc_core::point::Compression;
 use cvc_image::{CheckpointDir, Role};
 use std::time::{Duration, Instant, SystemTime};
@@ -34,16 +34,6 @@ pub(super) fn ended_before(number: u32, missing: &str) -> RunFailure {
     no_checkpoint(format!(
         "the program ended before checkpoint {number} was whole ({missing}): choose an earlier moment, or a larger workload or more steps"
     ))
-}
-
-/// A node that does not answer is lost; one that could not do it has no checkpoint.
-pub(super) fn lost(error: CrewError) -> RunFailure {
-    match error {
-        CrewError::Lost { .. } | CrewError::Timeout { .. } => {
-            RunFailure::new(Cause::NodeLost, error.to_string())
-        }
-        other => no_checkpoint(other.to_string()),
-    }
 }
 
 /// The contents of the checkpoint directories of all nodes.
@@ -73,7 +63,7 @@ pub(super) async fn stored(of: &DmtcpRun<'_>) -> Result<Stored, RunFailure> {
         )
         .await;
     let mut stored = Stored::default();
-    for (_, listing) in crew::whole(found).map_err(lost)? {
+    for (_, listing) in crew::whole(found).map_err(|error| lost(&error))? {
         for entry in listing.entries {
             if entry.name.ends_with(".temp") {
                 stored.writing += 1;
@@ -230,7 +220,7 @@ async fn read(of: &DmtcpRun<'_>) -> Result<Vec<(String, CheckpointDir)>, RunFail
             Ok(dir) => dirs.push((node, dir)),
             // a node without ranks, a login node for example, has none
             Err(CrewError::Refused { .. }) if !used.ranks.iter().any(|n| n.name == node) => {}
-            Err(error) => return Err(lost(error)),
+            Err(error) => return Err(lost(&error)),
         }
     }
     Ok(dirs)

@@ -33,6 +33,9 @@ pub(super) fn between_nodes_build(source: &Utf8Path, library: &Utf8Path) -> Vec<
     .into()
 }
 
+/// Variable with its prefix on this machine.
+pub(super) const ROOT: &str = "CVC_DMTCP_ROOT";
+
 /// How to get DMTCP, which no current distribution has.
 const HINT: &str = "install it (Spack: spack install dmtcp; or from https://github.com/dmtcp/dmtcp) and put it on PATH, name its prefix in CVC_DMTCP_ROOT, or give the site `dmtcp = { prefix = … }`";
 
@@ -93,7 +96,7 @@ fn find_launch(settings: &DmtcpSettings) -> Result<Utf8PathBuf, Missing> {
                     ),
                 })
         }
-        None => std::env::var("CVC_DMTCP_ROOT")
+        None => std::env::var(ROOT)
             .ok()
             .map(|root| Utf8PathBuf::from(root).join("bin/dmtcp_launch"))
             .filter(|p| paths::is_executable(p))

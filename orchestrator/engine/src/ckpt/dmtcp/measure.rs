@@ -58,12 +58,10 @@ fn checkpoint_times(
 ) {
     let labels = std::slice::from_ref(label);
     let Some(events) = &checkpoint.events else {
-        return to.record(
+        return to.seconds(
             names::CKPT_LATENCY_S,
             checkpoint.request_to_stored_s,
-            Unit::Seconds,
             Source::Clock,
-            None,
             labels,
         );
     };
@@ -115,65 +113,41 @@ fn checkpoint_sizes(merged: &Merged<'_>, peers: u32, label: &Label, to: &mut Fin
         ("aux", aux),
     ] {
         let labels = [label.clone(), ("kind", kind.to_owned())];
-        to.record(
-            names::CKPT_FILES,
-            files,
-            Unit::Count,
-            Source::FileSize,
-            None,
-            &labels,
-        );
-        to.record(
-            names::CKPT_BYTES,
-            bytes,
-            Unit::Bytes,
-            Source::FileSize,
-            None,
-            &labels,
-        );
+        to.count(names::CKPT_FILES, files, Source::FileSize, &labels);
+        to.bytes(names::CKPT_BYTES, bytes, Source::FileSize, &labels);
     }
     let labels = std::slice::from_ref(label);
-    to.record(
+    to.bytes(
         names::CKPT_STORED_BYTES,
         merged.stored_bytes as f64,
-        Unit::Bytes,
         Source::FileSize,
-        None,
         labels,
     );
-    to.record(
+    to.count(
         "ckpt_peers",
         f64::from(peers),
-        Unit::Count,
         Source::CheckpointerLog,
-        None,
         labels,
     );
 }
 
 fn record_image(base: &[Label], image: &Image, to: &mut Findings) {
-    to.record(
+    to.bytes(
         names::IMAGE_BYTES,
         image.uncompressed_bytes as f64,
-        Unit::Bytes,
         Source::Image,
-        None,
         base,
     );
-    to.record(
+    to.bytes(
         names::FILE_BYTES,
         image.file_bytes as f64,
-        Unit::Bytes,
         Source::FileSize,
-        None,
         base,
     );
-    to.record(
+    to.count(
         names::AREA_HEADERS,
         image.area_headers as f64,
-        Unit::Count,
         Source::Image,
-        None,
         base,
     );
     let rules = [
@@ -187,20 +161,16 @@ fn record_image(base: &[Label], image: &Image, to: &mut Findings) {
                 ("zone", zone.as_str().to_owned()),
                 ("rule", rule.to_owned()),
             ]);
-            to.record(
+            to.bytes(
                 names::ZONE_BYTES,
                 sums.stored.get(zone) as f64,
-                Unit::Bytes,
                 Source::Image,
-                None,
                 &labels,
             );
-            to.record(
+            to.bytes(
                 names::ZONE_RANGE_BYTES,
                 sums.accessible.get(zone) as f64,
-                Unit::Bytes,
                 Source::Image,
-                None,
                 &labels,
             );
         }
@@ -211,14 +181,7 @@ fn record_image(base: &[Label], image: &Image, to: &mut Findings) {
         for (zone, bytes) in zones.into_iter().chain([("HEADERS", in_file.headers)]) {
             let mut labels = base.to_vec();
             labels.extend([("zone", zone.to_owned()), ("rule", "owner".to_owned())]);
-            to.record(
-                names::ZONE_FILE_BYTES,
-                bytes as f64,
-                Unit::Bytes,
-                Source::Image,
-                None,
-                &labels,
-            );
+            to.bytes(names::ZONE_FILE_BYTES, bytes as f64, Source::Image, &labels);
         }
     }
     for sub in &image.sub_zones {
@@ -227,20 +190,16 @@ fn record_image(base: &[Label], image: &Image, to: &mut Findings) {
             ("zone", sub.zone.as_str().to_owned()),
             ("sub", sub.sub.as_str().to_owned()),
         ]);
-        to.record(
+        to.bytes(
             names::SUB_ZONE_BYTES,
             sub.stored as f64,
-            Unit::Bytes,
             Source::Image,
-            None,
             &labels,
         );
-        to.record(
+        to.bytes(
             names::SUB_ZONE_RANGE_BYTES,
             sub.accessible as f64,
-            Unit::Bytes,
             Source::Image,
-            None,
             &labels,
         );
     }
@@ -258,20 +217,16 @@ fn record_owners(base: &[Label], owner: &OwnerSums, to: &mut Findings) {
             ("zone", zone.as_str().to_owned()),
             ("rule", "owner".to_owned()),
         ]);
-        to.record(
+        to.bytes(
             names::ZONE_BYTES,
             owner.stored.zone(zone) as f64,
-            Unit::Bytes,
             Source::Image,
-            None,
             &labels,
         );
-        to.record(
+        to.bytes(
             names::ZONE_RANGE_BYTES,
             owner.accessible.zone(zone) as f64,
-            Unit::Bytes,
             Source::Image,
-            None,
             &labels,
         );
     }
@@ -282,12 +237,10 @@ fn record_owners(base: &[Label], owner: &OwnerSums, to: &mut Findings) {
             ("kind", part.as_str().to_owned()),
             ("rule", "owner".to_owned()),
         ]);
-        to.record(
+        to.bytes(
             names::PART_BYTES,
             owner.stored.get(part) as f64,
-            Unit::Bytes,
             Source::Image,
-            None,
             &labels,
         );
     }

@@ -2,7 +2,6 @@
 
 mod checkpoint;
 mod coordinator;
-mod deltas;
 mod dmtcp_run;
 mod images;
 mod install;
@@ -13,7 +12,6 @@ mod repairs;
 mod request;
 mod restart;
 mod restart_watch;
-mod series;
 mod session;
 mod session_files;
 
@@ -22,7 +20,9 @@ pub use install::{
     parse_version,
 };
 
-use super::contract::{Checkpointer, Course, Install, LaunchPart, Search, Session, SessionContext};
+use super::contract::{
+    CheckpointRun, Checkpointer, Course, Install, LaunchPart, Search, SessionContext, Software,
+};
 use crate::{mpi::Missing, render::RenderError, run::RunContext, transport::Transport};
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
@@ -41,6 +41,14 @@ impl Checkpointer for DmtcpCheckpointer {
 
     fn title(&self) -> &'static str {
         "DMTCP"
+    }
+
+    fn software(&self) -> Option<Software> {
+        Some(Software {
+            root: install::ROOT,
+            prefix: |site| site.dmtcp.prefix.as_deref(),
+            version: parse_version,
+        })
     }
 
     async fn find(&self, site: &Site, search: Search) -> Result<Install, Missing> {
@@ -77,10 +85,6 @@ impl Checkpointer for DmtcpCheckpointer {
         ]
     }
 
-    fn scratch(&self) -> &'static [&'static str] {
-        &[deltas::DIR]
-    }
-
     fn course(&self, settings: &CheckpointSettings) -> Course {
         Course {
             on_request: true,
@@ -98,7 +102,11 @@ impl Checkpointer for DmtcpCheckpointer {
         launch::launch(install, run).map(Some)
     }
 
-    fn session<'r>(&self, install: &Install, context: SessionContext<'r>) -> Box<dyn Session + 'r> {
+    fn session<'r>(
+        &self,
+        install: &Install,
+        context: SessionContext<'r>,
+    ) -> Box<dyn CheckpointRun + 'r> {
         Box::new(DmtcpSession::new(install, context))
     }
 

@@ -3,34 +3,29 @@
 use super::{
     checkpoint::Checkpoint,
     coordinator::{self, DmtcpClient},
-    deltas::{Deltas, on_a_thread},
     dmtcp_run::DmtcpRun,
     images::images,
     measure::measure,
     request::{peers, take},
     restart, restart_watch,
-    series::Series,
     session_files::{keep_session_files, restore_session_files, without_session_files},
 };
 use crate::{
     ckpt::{
-        contract::{Halt, Install, Restart, Session, SessionContext},
-        moments::{Moments, no_checkpoint},
+        contract::{CheckpointRun, Halt, Install, Restart, SessionContext},
+        moments::Moments,
     },
     run::{AttemptReporter, Findings, RunError, RunFailure, Shepherd, own_words, text},
+    stage::{Stages, Taken},
 };
 use async_trait::async_trait;
 use cvc_core::{
     outcome::Cause,
     point::Moment,
-    record::{Source, Unit, names},
+    record::{Source, names},
 };
 use serde_json::Value;
-use std::{
-    sync::{Arc, atomic::AtomicBool},
-    time::{Duration, Instant},
-};
-use tokio::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// Time limit for the images of a program that has ended.
 const REST_LIMIT: Duration = Duration::from_secs(60);
@@ -44,39 +39,15 @@ const TICK: Duration = Duration::from_millis(25);
 pub(super) struct DmtcpSession<'r> {
     of: DmtcpRun<'r>,
     checkpoints: Vec<Checkpoint>,
-    /// What differs between them, if that is measured.
-    series: Option<Series>,
 }
 
 impl<'r> DmtcpSession<'r> {
     /// The session of a run.
     pub fn new(install: &Install, context: SessionContext<'r>) -> Self {
-        let settings = &context.run.checkpoint;
-        let deltas = settings.deltas.as_ref();
-        let deltas = deltas.map(|deltas| Deltas::new(deltas, &context.run.work));
-        let series = settings.moment.is_compared().then(|| Series::new(deltas));
         Self {
             of: DmtcpRun::new(install, context),
             checkpoints: Vec::new(),
-            series,
         }
-    }
-
-    /// The deltas of the series, if they are made.
-    fn deltas(&self) -> Option<&Arc<Mutex<Deltas>>> {
-        self.series.as_ref()?.deltas.as_ref()
-    }
-
-    /// Does something with the deltas of the series, if there are any, on a thread that may wait for disks. It goes on, and has them, when this is
-    /// dropped.
-    async fn on_deltas(
-        &self,
-        work: impl FnOnce(&mut Deltas) -> Result<(), RunFailure> + Send + 'static,
-    ) -> Result<(), RunFailure> {
-        let Some(deltas) = self.deltas() else {
-            return Ok(());
-        };
-        on_a_thread(deltas, work).await
     }
 
     /// Waits for the next moment, and takes the checkpoint of it. Returns when it was asked for, seconds of computation; none after the last moment.
@@ -84,6 +55,7 @@ impl<'r> DmtcpSession<'r> {
         &mut self,
         moments: &mut Moments,
         port: &str,
+        stages: &Stages<'_>,
         shepherd: &mut Shepherd,
         reporter: &AttemptReporter,
     ) -> Result<Option<f64>, Halt> {
@@ -103,7 +75,7 @@ impl<'r> DmtcpSession<'r> {
         let later = due.last
             && goes_on
             && of.run.point.compression.program().is_some()
-            && self.series.is_none();
+            && stages.is_empty();
         if due.last && settings.restart_check {
             // now, while they are there for sure: the program may end as soon as it has been checkpointed, and the MPI library with it
             if let Err(error) = keep_session_files(of).await {
@@ -117,44 +89,41 @@ impl<'r> DmtcpSession<'r> {
         Ok(Some(due.at_s))
     }
 
-    /// Compares the checkpoint that was taken last with those before, and stores it, before the next one overwrites it.
-    async fn compare_last(&mut self, at_s: f64, reporter: &AttemptReporter) -> Result<(), Halt> {
-        let (Some(series), Some(last)) = (&mut self.series, self.checkpoints.last()) else {
+    /// Lets stages do their work on the checkpoint that was taken last, before the next one overwrites it.
+    async fn after_last(
+        &self,
+        at_s: f64,
+        stages: &mut Stages<'_>,
+        reporter: &AttemptReporter,
+    ) -> Result<(), RunFailure> {
+        let Some(last) = self.checkpoints.last().filter(|_| !stages.is_empty()) else {
             return Ok(());
         };
         reporter.stage(&format!("what changed until checkpoint {}", last.number));
-        series.add(&self.of, at_s).await?;
-        let images = self.of.layout.ckptdir.clone();
-        let content_bytes = last.content_bytes();
-        self.on_deltas(move |deltas| deltas.store(&images, content_bytes))
-            .await?;
-        Ok(())
+        let taken = Taken {
+            number: last.number.into(),
+            at_s,
+            parts: last.parts(&self.of.layout.ckptdir),
+        };
+        stages.after(&taken).await
     }
 
     /// Takes the checkpoints of all moments.
     async fn take_all(
         &mut self,
+        stages: &mut Stages<'_>,
         shepherd: &mut Shepherd,
         reporter: &AttemptReporter,
     ) -> Result<(), Halt> {
-        let used = &self.of.run.used;
-        // the plan may not have known what the nodes share
-        if self.deltas().is_some() && used.places().len() > 1 {
-            return Err(no_checkpoint(format!(
-                "deltas are made on {}, but the images lie on several nodes: choose a shared storage area, or a mapping with only this node",
-                used.head.name
-            ))
-            .into());
-        }
         let mut moments = Moments::new(self.of.run)?;
         let port = coordinator::port(&self.of.layout, shepherd).await?;
         loop {
             match self
-                .take_next(&mut moments, &port, shepherd, reporter)
+                .take_next(&mut moments, &port, stages, shepherd, reporter)
                 .await
             {
                 // what cannot be compared or stored is a failure, however long the program goes on
-                Ok(Some(at_s)) => self.compare_last(at_s, reporter).await?,
+                Ok(Some(at_s)) => self.after_last(at_s, stages, reporter).await?,
                 Ok(None) => return Ok(()),
                 // a series is as long as its program; the restart needs what is kept for the last one
                 Err(Halt::Failure(failure))
@@ -189,17 +158,14 @@ async fn ends_soon(shepherd: &mut Shepherd) -> bool {
 }
 
 #[async_trait]
-impl Session for DmtcpSession<'_> {
+impl CheckpointRun for DmtcpSession<'_> {
     async fn take(
         &mut self,
+        stages: &mut Stages<'_>,
         shepherd: &mut Shepherd,
         reporter: &AttemptReporter,
     ) -> Result<(), Halt> {
-        let taken = self.take_all(shepherd, reporter).await;
-        if let Some(series) = &self.series {
-            series.forget(&self.of).await;
-        }
-        taken
+        self.take_all(stages, shepherd, reporter).await
     }
 
     fn taken(&self) -> usize {
@@ -227,37 +193,7 @@ impl Session for DmtcpSession<'_> {
                 Err(why) => failed = Err(why.into()),
             }
         }
-        // whoever waited for a checkpoint may have had a reason not to any more
-        if let Some(series) = &self.series {
-            series.forget(&self.of).await;
-        }
-        let dir = self.of.run.dir.clone();
-        let kept = self.on_deltas(move |deltas| deltas.finish(&dir)).await;
-        failed.and(kept.map_err(Halt::from))
-    }
-
-    async fn settle(&self) {
-        if let Some(deltas) = self.deltas() {
-            drop(deltas.lock().await);
-        }
-    }
-
-    async fn evaluate(
-        &mut self,
-        reporter: &AttemptReporter,
-        stop: &Arc<AtomicBool>,
-    ) -> Result<(), Halt> {
-        let titles = match self.deltas() {
-            Some(deltas) => deltas.lock().await.titles(),
-            None => Vec::new(),
-        };
-        for (way, title) in titles.iter().enumerate() {
-            reporter.stage(title);
-            let stop = stop.clone();
-            self.on_deltas(move |deltas| deltas.evaluate(way, &stop))
-                .await?;
-        }
-        Ok(())
+        failed
     }
 
     fn restart(&self, values: &Value) -> Result<Option<Restart>, Halt> {
@@ -268,9 +204,6 @@ impl Session for DmtcpSession<'_> {
     }
 
     async fn prepare_restart(&mut self) -> Result<(), Halt> {
-        let images = self.of.layout.ckptdir.clone();
-        self.on_deltas(move |deltas| deltas.restore_into(&images))
-            .await?;
         if let Some(last) = self.checkpoints.last() {
             restart::forget_saved_files(&self.of, last).await;
         }
@@ -295,20 +228,18 @@ impl Session for DmtcpSession<'_> {
             .map(|last| (last.number, last.printed_bytes))
     }
 
-    fn measure(&self, _: &str, to: &mut Findings) -> Result<(), RunError> {
+    fn measure(&self, _: &str, stages: &Stages<'_>, to: &mut Findings) -> Result<(), RunError> {
         for checkpoint in &self.checkpoints {
             measure(&self.of, checkpoint, to);
         }
-        match (&self.series, &self.of.run.checkpoint.moment) {
-            (Some(series), Moment::Series { count, .. }) => series.record(*count, to),
-            (None, Moment::Series { count, .. }) if self.taken() > 0 => to.record(
+        match self.of.run.checkpoint.moment {
+            Moment::Series { count, .. } if self.taken() > 0 && stages.is_empty() => to.count(
                 names::SERIES_CHECKPOINTS,
                 self.taken() as f64,
-                Unit::Count,
                 Source::Clock,
-                None,
                 &[("planned", count.to_string())],
             ),
+            Moment::Series { count, .. } if self.taken() > 0 => stages.measure(count.into(), to),
             _ => {}
         }
         Ok(())

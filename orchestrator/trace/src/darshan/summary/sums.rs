@@ -45,19 +45,24 @@ const MAXIMA: [&str; 4] = [
 impl Rule {
     fn of_int(name: &str) -> Self {
         let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
-        match () {
-            () if has(&MAXIMA) => Self::Max,
-            () if has(&NO_SUMS) => Self::Same,
-            () => Self::Sum,
+        if has(&MAXIMA) {
+            Self::Max
+        } else if has(&NO_SUMS) {
+            Self::Same
+        } else {
+            Self::Sum
         }
     }
 
     fn of_float(name: &str) -> Self {
-        match () {
-            () if name.ends_with("_START_TIMESTAMP") => Self::Min,
-            () if name.ends_with("_END_TIMESTAMP") || name.contains("_MAX_") => Self::Max,
-            () if name.contains("_RANK_") => Self::Same,
-            () => Self::Sum,
+        if name.ends_with("_START_TIMESTAMP") {
+            Self::Min
+        } else if name.ends_with("_END_TIMESTAMP") || name.contains("_MAX_") {
+            Self::Max
+        } else if name.contains("_RANK_") {
+            Self::Same
+        } else {
+            Self::Sum
         }
     }
 }

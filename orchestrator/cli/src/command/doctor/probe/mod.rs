@@ -16,7 +16,7 @@ use cvc_show::Table;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 use std::io::Write;
-use trial::{Cell, Column, Failure, Trial, Tried, Used};
+use trial::{Attempt, Cell, Column, Failure, Tried, Used};
 
 /// A row of the matrix.
 struct Row {
@@ -68,7 +68,7 @@ pub(super) async fn probe(
     if spec.sites.values().any(|s| s.cluster.is_some()) {
         find_node_program(spec, &plan::build(spec), &base)?;
     }
-    let mut interrupted = temporary::listen();
+    let interrupted = temporary::listen();
     let mut probed = Probed::default();
     for (name, site) in &spec.sites {
         let (libraries, missing, nodes) = match (sites.get(name), &site.cluster) {
@@ -103,9 +103,10 @@ pub(super) async fn probe(
             .iter()
             .flat_map(|mpi| nodes.iter().map(move |n| (mpi, *n)))
         {
-            let trial = Trial {
+            let attempt = Attempt {
                 spec,
                 site: name,
+                settings: site,
                 mpi,
                 nodes,
             };
@@ -114,13 +115,13 @@ pub(super) async fn probe(
                 failure,
                 used,
                 is_interrupted,
-            } = trial.carry_out(&base, &mut interrupted).await;
+            } = attempt.carry_out(&base, &interrupted).await;
             if is_interrupted {
                 probed.is_interrupted = true;
                 return Ok(probed);
             }
             let hint = if failure.is_some() {
-                hint(spec, &trial, &cells, used.as_ref())
+                hint(&attempt, &cells, used.as_ref())
             } else {
                 String::new()
             };
@@ -185,7 +186,7 @@ fn launcher_here(ready: &ReadySite, mpi: &str) -> Option<String> {
 }
 
 /// How to correct a trial that failed: what is known of the library, else by how far it came.
-fn hint(spec: &Spec, trial: &Trial<'_>, cells: &[Cell; 5], used: Option<&Used>) -> String {
+fn hint(attempt: &Attempt<'_>, cells: &[Cell; 5], used: Option<&Used>) -> String {
     if let Some(used) = used.filter(|used| !used.warnings.is_empty()) {
         return used.warnings.join("; ");
     }
@@ -194,15 +195,15 @@ fn hint(spec: &Spec, trial: &Trial<'_>, cells: &[Cell; 5], used: Option<&Used>) 
         .zip(cells)
         .find(|(_, cell)| matches!(cell, Cell::Fails { .. }))
         .map(|(column, _)| column);
-    let family = spec
-        .sites
-        .get(trial.site)
-        .and_then(|s| s.mpi.get(trial.mpi))
+    let family = attempt
+        .settings
+        .mpi
+        .get(attempt.mpi)
         .map(|m| mpi::launcher(m.family));
     match failed {
         Some(Column::Starts) => match family {
-            Some(family) if trial.nodes > 1 => {
-                format!("see whether a run without DMTCP starts on these nodes (cvc doctor {}); {}", trial.site, family.hang_hint())
+            Some(family) if attempt.nodes > 1 => {
+                format!("see whether a run without DMTCP starts on these nodes (cvc doctor {}); {}", attempt.site, family.hang_hint())
             }
             _ => "see whether a program of this library starts without cvc and without DMTCP; the log tells who refused".into(),
         },
@@ -212,7 +213,7 @@ fn hint(spec: &Spec, trial: &Trial<'_>, cells: &[Cell; 5], used: Option<&Used>) 
         Some(Column::Restarts | Column::ResultVerified) => {
             "try again while the machine is idle; if that fails as well, measure sizes only with this library (moment = \"size-only\"), or use a ch3 or ch4:ofi build of MPICH, or Open MPI, with DMTCP 4.2 or newer".into()
         }
-        None => format!("correct what the message names, then try again; `cvc doctor` checks the site `{}` without a run", trial.site),
+        None => format!("correct what the message names, then try again; `cvc doctor` checks the site `{}` without a run", attempt.site),
     }
 }
 

@@ -1,21 +1,22 @@
 //! One trial: a small campaign of one run in a temporary directory, which takes a checkpoint and restarts it.
 
-use crate::command::temporary::{self, Limits, OPENING, Seen, name_of, read_records, toml_key};
+use crate::command::temporary::{self, name_of};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_controller::runner::Options;
-use cvc_core::campaign::{self, Spec};
+use cvc_core::app::load::load_text;
+use cvc_core::campaign::{Site, SmallCampaign, Spec};
+use cvc_core::mapping::Mapping;
 use cvc_core::outcome::Outcome;
 use cvc_core::plan;
+use cvc_core::point::{CheckpointerKind, Moment};
 use cvc_core::record::names;
+use cvc_core::source::SourceErrors;
 use cvc_core::stop::StopSignal;
-use cvc_core::store::CampaignDir;
 use cvc_core::units::counted;
 use cvc_engine::ckpt::quirks::Quirk;
+use cvc_session::{Scratch, Trial};
 use serde::{Deserialize, Serialize};
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// Time limit of the program until it is ended after its checkpoint, and again of its restart, seconds.
 const RUN_S: u32 = 50;
@@ -23,7 +24,7 @@ const RUN_S: u32 = 50;
 const CHECKPOINT_S: u32 = 40;
 /// Time limit of a trial once its run has begun: that of the program and of its restart, and time to end them. With it, nobody waits
 /// for more than two minutes.
-const TRIAL: Duration = Duration::from_secs(115);
+const LIMIT: Duration = Duration::from_secs(115);
 /// Ranks of every trial.
 const RANKS: f64 = 2.0;
 /// Lines of a log that are shown.
@@ -160,15 +161,17 @@ pub(super) struct Tried {
 
 /// What is tried.
 #[derive(Clone, Debug)]
-pub(super) struct Trial<'a> {
+pub(super) struct Attempt<'a> {
     /// The campaign that has the site.
     pub(super) spec: &'a Spec,
     pub(super) site: &'a str,
+    /// The site.
+    pub(super) settings: &'a Site,
     pub(super) mpi: &'a str,
     pub(super) nodes: u32,
 }
 
-impl Trial<'_> {
+impl Attempt<'_> {
     /// The name of the trial in messages.
     pub(super) fn name(&self) -> String {
         format!(
@@ -180,118 +183,63 @@ impl Trial<'_> {
     }
 
     /// The campaign of the trial: the site as the user has it, with one library and one run.
-    fn spec(&self, directory: &Utf8Path) -> Result<Spec, String> {
-        let site = self
-            .spec
-            .sites
-            .get(self.site)
-            .ok_or_else(|| format!("there is no site `{}`", self.site))?;
-        let library = site
-            .mpi
-            .get(self.mpi)
-            .ok_or_else(|| format!("the site has no MPI library `{}`", self.mpi))?;
-        let apps = directory.join("apps");
-        let put = || {
-            std::fs::create_dir_all(&apps)
-                .and_then(|()| std::fs::write(apps.join("probe.toml"), APP))
-        };
-        put().map_err(|e| format!("{apps}: {e}"))?;
-        let mapping = if self.nodes == 1 {
-            "1Nx2P".to_owned()
-        } else {
-            format!("{}Nx1P", self.nodes)
-        };
-        // of several areas the first, as every run needs one
-        let area = site.storage.keys().next().map(|area| toml_key(area));
-        let declared = area
-            .as_ref()
-            .map(|area| format!("storage.{area} = {{ path = \"work\" }}\n"))
-            .unwrap_or_default();
-        let used = area
-            .map(|area| format!("storage = {area}\n"))
-            .unwrap_or_default();
-        let text = format!(
-            "schema = 1\nname = \"doctor-probe\"\n[sites.{site}]\nkind = \"local\"\nmpi.{mpi} = {{ family = \"{family}\" }}\n{declared}\
-             [matrix]\napp = \"probe\"\nclass = \"probe\"\nmapping = \"{mapping}\"\nmpi = {mpi}\ncheckpointer = \"dmtcp\"\n{used}\
-             [run]\nrepeats = 1\nretries = 0\ntimeout_s = {RUN_S}\n\
-             [checkpoint]\nmoment = {{ after_step = 3 }}\nrestart_check = true\ntimeout_s = {CHECKPOINT_S}\n",
-            site = toml_key(self.site),
-            mpi = toml_key(self.mpi),
-            family = cvc_engine::mpi::launcher(library.family).name(),
-        );
-        let embedded = cvc_core::app::embedded::directory().map_err(|e| e.to_string())?;
-        let file = directory.join("doctor-probe.toml");
-        let dirs = [PathBuf::from(apps), embedded];
-        let mut spec =
-            campaign::load_text(file.as_std_path(), &text, &dirs).map_err(|e| e.to_string())?;
-        let mut site = site.clone();
+    fn campaign(&self) -> Result<Spec, SourceErrors> {
+        let mut site = self.settings.clone();
         site.mpi.retain(|name, _| name == self.mpi);
         // two ranks must do on one core as well
         site.oversubscribe |= site.cluster.is_none();
-        spec.sites.insert(self.site.to_owned(), site);
-        // relative paths of the site are the user's
-        spec.path.clone_from(&self.spec.path);
-        Ok(spec)
+        let campaign = SmallCampaign {
+            name: "doctor-probe".into(),
+            path: self.spec.path.clone(),
+            site_name: self.site.to_owned(),
+            site,
+            app: load_text("probe.toml".as_ref(), APP)?,
+            class: None,
+            mapping: match self.nodes {
+                1 => Mapping::one_node(2),
+                nodes => Mapping::even(nodes, 1),
+            },
+            mpi: vec![self.mpi.to_owned()],
+            checkpointers: vec![CheckpointerKind::Dmtcp],
+        };
+        campaign.into_spec(|run, checkpoint| {
+            run.repeats = 1;
+            run.retries = 0;
+            run.timeout_s = f64::from(RUN_S);
+            checkpoint.moment = Moment::AfterStep(3);
+            checkpoint.restart_check = true;
+            checkpoint.timeout_s = f64::from(CHECKPOINT_S);
+        })
     }
 
     /// Carries the trial out, and leaves nothing of it.
-    pub(super) async fn carry_out(&self, base: &Options, interrupted: &mut StopSignal) -> Tried {
-        let directory = match tempfile::Builder::new().prefix("cvc-doctor-").tempdir() {
-            Ok(directory) => directory,
-            Err(error) => {
-                return failed_before(format!("cannot make a temporary directory: {error}"));
-            }
+    pub(super) async fn carry_out(&self, base: &Options, interrupted: &StopSignal) -> Tried {
+        let spec = match self.campaign() {
+            Ok(spec) => spec,
+            Err(errors) => return failed_before(errors.to_string()),
         };
-        let Some(path) = Utf8Path::from_path(directory.path()) else {
-            return failed_before("the temporary directory has no UTF-8 name".into());
-        };
-        let tried = match self.spec(path) {
-            Ok(spec) => self.walk(&spec, path, base, interrupted).await,
-            Err(problem) => failed_before(problem),
-        };
-        match directory.close() {
-            Ok(()) => tried,
-            Err(error) => Tried {
-                failure: Some(failure(format!("left behind: {error}"))),
-                ..tried
-            },
-        }
-    }
-
-    async fn walk(
-        &self,
-        spec: &Spec,
-        directory: &Utf8Path,
-        base: &Options,
-        interrupted: &mut StopSignal,
-    ) -> Tried {
-        let plan = plan::build(spec);
+        let plan = plan::build(&spec);
         if let Some(excluded) = plan.excluded.first() {
             return failed_before(excluded.reason.to_string());
         }
-        let start = Instant::now();
-        let limits = Limits {
-            opening: OPENING,
-            run: TRIAL,
+        let scratch = match Scratch::new("cvc-doctor-") {
+            Ok(scratch) => scratch,
+            Err(error) => return failed_before(error.to_string()),
         };
-        let run = temporary::carry_out(
-            spec,
-            &plan,
-            directory,
-            self.name(),
-            base,
-            limits,
-            interrupted,
-        )
-        .await;
-        let mut tried = judge(&run.seen, &run.dir, start);
-        if let Some(error) = run.error {
-            tried.failure = Some(failure(error));
-        } else if let Some(late) = run.late.filter(|_| tried.failure.is_none()) {
+        let start = Instant::now();
+        let (campaign, name) = ((&spec, &plan), self.name());
+        let trial = temporary::carry_out(campaign, &scratch, &name, base, LIMIT, interrupted).await;
+        let mut tried = judge(&trial, start);
+        if let Some(problem) = trial.problem {
+            tried.failure = Some(failure(problem));
+        } else if let Some(late) = trial.late.filter(|_| tried.failure.is_none()) {
             tried.failure = Some(failure(late));
         }
+        if let Err(error) = scratch.close() {
+            tried.failure = Some(failure(error.to_string()));
+        }
         Tried {
-            is_interrupted: run.is_interrupted,
+            is_interrupted: trial.is_interrupted,
             ..tried
         }
     }
@@ -311,39 +259,34 @@ fn failed_before(what: String) -> Tried {
 }
 
 /// Judges what was seen of a run and what its directory holds.
-fn judge(seen: &Seen, dir: &CampaignDir, start: Instant) -> Tried {
-    if let Some(reason) = &seen.skipped {
-        return failed_before(reason.clone());
-    }
+fn judge(trial: &Trial, start: Instant) -> Tried {
     let now = Instant::now();
-    let Some(began) = seen.began else {
+    let Some(began) = trial.began() else {
         return failed_before("the run never began".into());
     };
-    let directory = seen.directory(dir);
-    let records = read_records(&directory);
-    let value = |name: &str| records.iter().find(|r| r.name == name).map(|r| r.value);
+    let directory = trial.directory();
+    let records = trial.records();
+    let value = |name: &str| records.value(name);
     let images: f64 = records
+        .0
         .iter()
         .filter(|r| {
             r.name == names::CKPT_FILES && r.labels.get("kind").is_some_and(|k| k == "rank")
         })
         .map(|r| r.value)
         .sum();
-    let end = seen.ended.as_ref().map_or(now, |(at, _)| *at);
+    let end = trial.ended().map_or(now, |(at, _)| *at);
     let (checkpoint, restart, collecting) = (
-        seen.stage("checkpoint"),
-        seen.stage("restart"),
-        seen.stage("collecting"),
+        trial.stage("checkpoint"),
+        trial.stage("restart"),
+        trial.stage("collecting"),
     );
     let seconds = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64();
-    let restarted = std::fs::read_to_string(directory.join("restart.stdout")).is_ok_and(|text| {
-        text.lines()
-            .any(|l| l.starts_with("Time step ") || l.starts_with("Verification = "))
-    });
-    let (outcome, has_ended) = match &seen.ended {
-        Some((_, outcome)) => (Some(outcome), true),
-        None => (None, false),
-    };
+    let restarted = trial
+        .text("restart.stdout")
+        .lines()
+        .any(|l| l.starts_with("Time step ") || l.starts_with("Verification = "));
+    let (outcome, has_ended) = (trial.outcome(), trial.ended().is_some());
     let succeeded = outcome == Some(&Outcome::Succeeded);
     // what works, and for how long it took; in the order of the columns
     let works = [

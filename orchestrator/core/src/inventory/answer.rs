@@ -1,0 +1,195 @@
+//! The answer of `ansible-inventory --list`: groups, their hosts, and the merged variables of each host.
+
+use super::{
+    error::InventoryError,
+    ssh_args::{self, SshArgsError},
+};
+use crate::hosts::HostEntry;
+use indexmap::IndexSet;
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// Maximum number of hosts; more are a mistyped range.
+const MAX_HOSTS: usize = 100_000;
+
+/// Reads the hosts of a group: its own, then those of the groups below it, in the inventory's order.
+///
+/// # Errors
+/// When the answer cannot be understood, the group has no host, or one of its hosts cannot be reached as it says.
+pub fn parse_answer(
+    path: &Path,
+    answer: &str,
+    group: &str,
+) -> Result<Vec<HostEntry>, InventoryError> {
+    let failed = |message: String| InventoryError::Ansible {
+        path: path.to_owned(),
+        message,
+    };
+    let value: Value =
+        serde_json::from_str(answer).map_err(|e| failed(format!("its answer is not JSON: {e}")))?;
+    let Some(groups) = value.as_object() else {
+        return Err(failed("its answer is not an object".into()));
+    };
+    let hosts = members(groups, group);
+    if hosts.is_empty() {
+        let (path, group) = (path.to_owned(), group.to_owned());
+        let known = names(groups);
+        return Err(match known.contains(&group) {
+            true => InventoryError::Empty { path, group },
+            false => InventoryError::NoGroup { path, group, known },
+        });
+    }
+    if hosts.len() > MAX_HOSTS {
+        return Err(failed(format!("more than {MAX_HOSTS} hosts")));
+    }
+    let all_vars = groups.get("_meta").and_then(|meta| meta.get("hostvars"));
+    let vars_of = |host: &str| Vars(all_vars.and_then(|all| all.get(host)?.as_object()));
+    let entries = hosts.into_iter().map(|name| {
+        entry(name, &vars_of(name)).map_err(|problem| InventoryError::Host {
+            path: path.to_owned(),
+            host: name.to_owned(),
+            problem,
+        })
+    });
+    entries.collect()
+}
+
+/// The names in a list of a group.
+fn listed<'a>(group: Option<&'a Value>, key: &str) -> impl DoubleEndedIterator<Item = &'a str> {
+    let list = group.and_then(|g| g.get(key)).and_then(Value::as_array);
+    list.map(Vec::as_slice)
+        .unwrap_or_default()
+        .iter()
+        .filter_map(Value::as_str)
+}
+
+/// All groups; those without hosts are only named as children of others.
+fn names(groups: &Map<String, Value>) -> Vec<String> {
+    let mut names = IndexSet::from(["all"]);
+    for (name, group) in groups.iter().filter(|(name, _)| *name != "_meta") {
+        names.insert(name);
+        names.extend(listed(Some(group), "children"));
+    }
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// The hosts of a group and of those below it. A program's groups may be part of themselves.
+fn members<'a>(groups: &'a Map<String, Value>, group: &'a str) -> IndexSet<&'a str> {
+    let (mut hosts, mut seen, mut open) = (IndexSet::new(), IndexSet::new(), vec![group]);
+    while let Some(name) = open.pop() {
+        if name != "_meta" && seen.insert(name) {
+            let found = groups.get(name);
+            hosts.extend(listed(found, "hosts"));
+            open.extend(listed(found, "children").rev());
+        }
+    }
+    hosts
+}
+
+fn fits_ssh(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(fits)
+}
+
+/// The reason why a host of an inventory cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostProblem {
+    /// Its name, which is not shown: any line of any file is such a name.
+    #[error("ssh cannot take the name of a host")]
+    Name,
+    /// A variable with a value for playbooks, or from a vault.
+    #[error("{0} is encrypted, or neither text nor a number")]
+    Structured(&'static str),
+    /// A variable that Ansible would evaluate.
+    #[error("{0} `{1}` is a template, which only Ansible can evaluate")]
+    Template(&'static str, String),
+    /// A variable with an unusable value.
+    #[error("{0} `{1}` {2}")]
+    Value(&'static str, String, &'static str),
+    /// Arguments of ssh that cvc does not pass on.
+    #[error("{0} `{1}`: {2}")]
+    Arguments(&'static str, String, SshArgsError),
+}
+
+/// The variables of a host.
+struct Vars<'a>(Option<&'a Map<String, Value>>);
+
+impl Vars<'_> {
+    /// The text of a variable; a later name of it counts more.
+    fn text(&self, keys: &[&'static str]) -> Result<Option<(&'static str, String)>, HostProblem> {
+        let find = |key: &&'static str| Some((*key, self.0?.get(*key)?));
+        let Some((key, value)) = keys.iter().rev().find_map(find) else {
+            return Ok(None);
+        };
+        match value {
+            Value::String(text) if text.contains("{{") => {
+                Err(HostProblem::Template(key, text.clone()))
+            }
+            Value::String(text) => Ok(Some((key, text.clone()))),
+            Value::Number(number) => Ok(Some((key, number.to_string()))),
+            _ => Err(HostProblem::Structured(key)),
+        }
+    }
+
+    /// The same, as something that becomes a word of ssh's.
+    fn word(&self, keys: &[&'static str]) -> Result<Option<String>, HostProblem> {
+        match self.text(keys)? {
+            Some((key, text)) if !fits_ssh(&text) => Err(HostProblem::Value(
+                key,
+                text,
+                "is nothing that ssh can take",
+            )),
+            text => Ok(text.map(|(_, text)| text)),
+        }
+    }
+}
+
+/// A host, from the variables that Ansible's ssh looks at.
+fn entry(name: &str, vars: &Vars<'_>) -> Result<HostEntry, HostProblem> {
+    if !fits_ssh(name) {
+        return Err(HostProblem::Name);
+    }
+    let mut entry = HostEntry {
+        address: vars.word(&["ansible_host", "ansible_ssh_host"])?,
+        user: vars.word(&["ansible_user", "ansible_ssh_user"])?,
+        ..HostEntry::named(name)
+    };
+    entry.address.take_if(|address| address == name);
+    if let Some((key, port)) = vars.text(&["ansible_port", "ansible_ssh_port"])? {
+        entry.port = match port.parse() {
+            Ok(number @ 1..) => Some(number),
+            Ok(0) | Err(_) => return Err(HostProblem::Value(key, port, "is not a valid port")),
+        };
+    }
+    let keys = ["ansible_private_key_file", "ansible_ssh_private_key_file"];
+    if let Some((key, file)) = vars.text(&keys)? {
+        if file.trim().is_empty() || file.contains(char::is_control) {
+            return Err(HostProblem::Value(key, file, "is not a valid path"));
+        }
+        entry.identity_file = Some(file);
+    }
+    if let Some((key, connection)) = vars.text(&["ansible_connection"])? {
+        let reason = match connection.rsplit('.').next().unwrap_or(&connection) {
+            "ssh" | "smart" | "paramiko" | "paramiko_ssh" | "libssh" => None,
+            "local" => Some(
+                "is this machine, which is not reached by ssh; use a group without it, or a site of kind `local`",
+            ),
+            _ => Some("is not ssh, the only way that cvc reaches hosts"),
+        };
+        if let Some(reason) = reason {
+            return Err(HostProblem::Value(key, connection, reason));
+        }
+    }
+    for key in [
+        "ansible_ssh_args",
+        "ansible_ssh_common_args",
+        "ansible_ssh_extra_args",
+    ] {
+        if let Some((_, text)) = vars.text(&[key])? {
+            let options = ssh_args::read(&text);
+            let options = options.map_err(|problem| HostProblem::Arguments(key, text, problem))?;
+            entry.ssh_options.extend(options);
+        }
+    }
+    Ok(entry)
+}

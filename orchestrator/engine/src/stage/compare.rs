@@ -1,0 +1,377 @@
+//! What differs between the checkpoints of a series, measured before the next one overwrites them.
+
+use super::{Stage, Taken, lost};
+use crate::{
+    crew::{self, CrewError},
+    run::{Findings, LATER, RunContext, RunFailure, SOON},
+};
+use async_trait::async_trait;
+use cvc_core::{
+    outcome::Cause,
+    record::{Source, names},
+};
+use cvc_delta::Matrix;
+use cvc_delta_rules::{Method, MethodName, Threshold};
+use cvc_image::{OwnerZone, Part};
+use cvc_probe::sentinel::SeriesState;
+use std::collections::BTreeMap;
+
+/// The checkpoints that were measured. Their hashes are where their files are: with the sentinels of the nodes.
+pub(super) struct Compare<'r> {
+    run: &'r RunContext,
+    measured: Vec<Measured>,
+}
+
+impl<'r> Compare<'r> {
+    /// None yet of a run.
+    pub fn new(run: &'r RunContext) -> Self {
+        Self {
+            run,
+            measured: Vec::new(),
+        }
+    }
+}
+
+#[async_trait]
+impl Stage for Compare<'_> {
+    async fn after(&mut self, taken: &Taken) -> Result<(), RunFailure> {
+        let (used, earlier) = (&self.run.used, self.measured.len());
+        let number = u32::try_from(earlier + 1).unwrap_or(u32::MAX);
+        let parts = taken.parts.iter();
+        let parts = parts.map(|part| (part.node.clone(), part.files.clone()));
+        let answers = used
+            .crew
+            .series(&used.marker, parts.collect(), number, LATER)
+            .await;
+        let states = crew::whole(answers).map_err(|error| not_compared(taken.number, &error))?;
+        let mut measured = nothing(taken, earlier);
+        for (_, state) in &states {
+            put(&mut measured, state);
+        }
+        self.measured.push(measured);
+        Ok(())
+    }
+
+    fn confirm(&mut self, number: Option<u64>) {
+        match (number, self.measured.last_mut()) {
+            (Some(number), Some(last)) => last.number = number,
+            _ => drop(self.measured.pop()),
+        }
+    }
+
+    /// Lets sentinels forget the hashes: the restart needs the memory. One that does not answer has nothing to forget.
+    async fn before_restart(&mut self) -> Result<(), RunFailure> {
+        let used = &self.run.used;
+        let _ = used
+            .crew
+            .series_end(&used.places(), &used.marker, SOON)
+            .await;
+        Ok(())
+    }
+
+    async fn finish(&mut self) -> Result<(), RunFailure> {
+        self.before_restart().await
+    }
+
+    fn measure(&self, planned: u64, to: &mut Findings) {
+        record(&self.measured, planned, to);
+    }
+}
+
+/// Returns what is known of a checkpoint after so many others before it is read.
+fn nothing(taken: &Taken, earlier: usize) -> Measured {
+    Measured {
+        number: taken.number,
+        at_s: taken.at_s,
+        bytes: 0,
+        changed: vec![0; earlier],
+        parts: BTreeMap::new(),
+        hash_s: 0.0,
+    }
+}
+
+/// Adds what was measured of the files of a node.
+fn put(all: &mut Measured, node: &SeriesState) {
+    all.bytes += node.bytes;
+    for (sum, own) in all.changed.iter_mut().zip(&node.changed) {
+        *sum += own;
+    }
+    if let Some(previous) = all.changed.len().checked_sub(1) {
+        let since_first = (previous > 0).then_some((0, &node.since_first));
+        let of_images = since_first
+            .into_iter()
+            .chain([(previous, &node.since_previous)])
+            .filter(|_| node.has_parts);
+        for (since, parts) in of_images {
+            let sums = all.parts.entry(since).or_default();
+            for (part, bytes) in parts {
+                *sums.entry(*part).or_default() += bytes;
+            }
+        }
+    }
+    // nodes read side by side
+    all.hash_s = all.hash_s.max(node.hash_s);
+}
+
+/// Returns why a checkpoint was not compared. A node that reads it for too long is alive.
+fn not_compared(number: u64, error: &CrewError) -> RunFailure {
+    let what = format!("what changed until checkpoint {number} cannot be told");
+    if let CrewError::Timeout { host, limit_s, .. } = error {
+        return RunFailure::new(
+            Cause::Checkpoint,
+            format!(
+                "{what}: {host} has read and hashed its images for {limit_s} s, and was not ready: choose a faster storage area, a smaller workload or more \
+                 nodes, or write `compare = false` in the moment"
+            ),
+        );
+    }
+    let mut failure = lost(error);
+    failure.detail = format!("{what}: {}", failure.detail);
+    failure
+}
+
+/// At most so many files restore a state by [`MethodName::Bounded`].
+const BOUNDED_FILES: u32 = 3;
+
+/// Returns a method with the threshold that it has by default.
+pub(super) fn method(name: MethodName) -> Method {
+    name.with(Threshold::DEFAULT, BOUNDED_FILES)
+}
+
+/// Bytes that changed since an earlier checkpoint, by part, without parts that did not.
+type ByPart = BTreeMap<Part, u64>;
+
+/// What was measured of a checkpoint.
+#[derive(Debug)]
+struct Measured {
+    /// Its number among the checkpoints of the run, from 1. Numbers that are missing were not measured.
+    pub number: u64,
+    /// When it was asked for, seconds of computation; of one that the program writes itself, when its reading began, seconds since the program's
+    /// start.
+    pub at_s: f64,
+    /// What can change of it.
+    pub bytes: u64,
+    /// Since each earlier one.
+    pub changed: Vec<u64>,
+    /// Since the one before and since the first, by its place in the series.
+    pub parts: BTreeMap<usize, ByPart>,
+    /// Time to read and hash it.
+    pub hash_s: f64,
+}
+
+/// What was measured, as differences between all of them.
+fn matrix(all: &[Measured]) -> Matrix {
+    Matrix::new(
+        all.iter().map(|m| m.at_s).collect(),
+        all.iter().map(|m| m.bytes).collect(),
+        all.iter().map(|m| m.changed.clone()).collect(),
+    )
+}
+
+/// Records what was measured of a series of so many planned checkpoints, and what each method would store of it.
+fn record(all: &[Measured], planned: u64, to: &mut Findings) {
+    record_count(all.len(), planned, to);
+    if all.is_empty() {
+        return;
+    }
+    let (clock, images) = (Source::Clock, Source::Image);
+    let number = |t: usize| all.get(t).map_or(0, |m| m.number).to_string();
+    for measured in all {
+        let ckpt = ("ckpt", measured.number.to_string());
+        let own = std::slice::from_ref(&ckpt);
+        to.seconds(names::SERIES_AT_S, measured.at_s, clock, own);
+        to.seconds(names::SERIES_HASH_S, measured.hash_s, clock, own);
+        let bytes = measured.bytes as f64;
+        to.bytes(names::SERIES_BYTES, bytes, images, own);
+        for (since, changed) in measured.changed.iter().enumerate() {
+            let labels = [ckpt.clone(), ("since", number(since))];
+            let name = names::SERIES_CHANGED_BYTES;
+            to.bytes(name, *changed as f64, images, &labels);
+        }
+        for (since, parts) in &measured.parts {
+            let mut zones: BTreeMap<&str, u64> =
+                OwnerZone::ALL.iter().map(|z| (z.as_str(), 0)).collect();
+            let since = ("since", number(*since));
+            for (part, changed) in parts {
+                *zones.entry(part.zone().as_str()).or_default() += changed;
+                let part = ("part", part.as_str().to_owned());
+                let labels = [ckpt.clone(), since.clone(), part];
+                let name = names::SERIES_PART_CHANGED_BYTES;
+                to.bytes(name, *changed as f64, images, &labels);
+            }
+            for (zone, changed) in zones {
+                let labels = [
+                    ckpt.clone(),
+                    since.clone(),
+                    ("zone", zone.to_owned()),
+                    ("rule", "owner".to_owned()),
+                ];
+                let name = names::SERIES_ZONE_CHANGED_BYTES;
+                to.bytes(name, changed as f64, images, &labels);
+            }
+        }
+    }
+    record_methods(all, to);
+}
+
+/// Records how many checkpoints of so many planned ones a series has.
+fn record_count(taken: usize, planned: u64, to: &mut Findings) {
+    to.count(
+        names::SERIES_CHECKPOINTS,
+        taken as f64,
+        Source::Clock,
+        &[("planned", planned.to_string())],
+    );
+}
+
+fn record_methods(all: &[Measured], to: &mut Findings) {
+    let matrix = matrix(all);
+    let images = Source::Image;
+    for of in MethodName::ALL {
+        let choices = matrix.choices(method(of));
+        let label = ("method", of.as_str().to_owned());
+        for (measured, choice) in all.iter().zip(&choices) {
+            let base = choice.base.and_then(|base| all.get(base));
+            let labels = [
+                ("ckpt", measured.number.to_string()),
+                label.clone(),
+                ("base", base.map_or(0, |base| base.number).to_string()),
+            ];
+            let stored = choice.bytes as f64;
+            to.bytes(names::SERIES_STORED_BYTES, stored, images, &labels);
+        }
+        let total: u64 = choices.iter().map(|c| c.bytes).sum();
+        let files = choices.iter().map(|c| c.files).max().unwrap_or(0);
+        let own = std::slice::from_ref(&label);
+        let name = names::SERIES_TOTAL_BYTES;
+        to.bytes(name, total as f64, images, own);
+        let name = names::SERIES_RESTORE_FILES;
+        to.count(name, f64::from(files), images, own);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_core::ids::RunId;
+
+    /// Three checkpoints of 100 bytes: 10 change always, and 20 more are left behind by each.
+    fn series() -> [Measured; 3] {
+        let of = |number, changed| Measured {
+            number,
+            at_s: number as f64,
+            bytes: 100,
+            changed,
+            parts: BTreeMap::new(),
+            hash_s: 0.1,
+        };
+        [of(1, vec![]), of(2, vec![30]), of(3, vec![50, 30])]
+    }
+
+    #[test]
+    fn a_series_tells_what_each_method_stores() {
+        let mut findings = Findings::new(RunId::of(b"r"));
+        record(&series(), 5, &mut findings);
+        let of = |name: &str, labels: &[(&str, &str)]| {
+            let found = findings.records.iter().find(|r| {
+                r.name == name
+                    && labels
+                        .iter()
+                        .all(|(k, v)| r.labels.get(*k).is_some_and(|found| found == v))
+            });
+            found
+                .unwrap_or_else(|| panic!("no {name} {labels:?}"))
+                .value
+        };
+        let taken = of(names::SERIES_CHECKPOINTS, &[("planned", "5")]);
+        assert!((taken - 3.0).abs() < f64::EPSILON);
+        let totals =
+            MethodName::ALL.map(|m| of(names::SERIES_TOTAL_BYTES, &[("method", m.as_str())]));
+        // 50 is not more than twice 30: ADCA stays with its base
+        assert_eq!(totals, [300.0, 160.0, 180.0, 180.0, 180.0]);
+        let labels = [("ckpt", "3"), ("method", "incremental"), ("base", "2")];
+        assert_eq!(of(names::SERIES_STORED_BYTES, &labels), 30.0);
+        let changed = of(
+            names::SERIES_CHANGED_BYTES,
+            &[("ckpt", "3"), ("since", "1")],
+        );
+        assert_eq!(changed, 50.0);
+        assert_eq!(
+            of(names::SERIES_RESTORE_FILES, &[("method", "incremental")]),
+            3.0
+        );
+        assert_eq!(of(names::SERIES_RESTORE_FILES, &[("method", "full")]), 1.0);
+    }
+
+    #[test]
+    fn a_checkpoint_that_was_not_measured_leaves_its_number_out() {
+        let mut series = series();
+        series[2].number = 4;
+        let mut findings = Findings::new(RunId::of(b"r"));
+        record(&series, 4, &mut findings);
+        let labels = |name: &str, of: [&str; 2]| -> Vec<[String; 2]> {
+            let found = findings.records.iter().filter(|r| r.name == name);
+            let is_incremental = |r: &&cvc_core::record::Record| {
+                r.labels.get("method").is_none_or(|m| m == "incremental")
+            };
+            found
+                .filter(is_incremental)
+                .map(|r| of.map(|label| r.labels.get(label).cloned().unwrap_or_default()))
+                .collect()
+        };
+        let pairs = |all: &[[&str; 2]]| -> Vec<[String; 2]> {
+            all.iter().map(|pair| pair.map(str::to_owned)).collect()
+        };
+        assert_eq!(
+            labels(names::SERIES_CHANGED_BYTES, ["ckpt", "since"]),
+            pairs(&[["2", "1"], ["4", "1"], ["4", "2"]])
+        );
+        assert_eq!(
+            labels(names::SERIES_STORED_BYTES, ["ckpt", "base"]),
+            pairs(&[["1", "0"], ["2", "1"], ["4", "2"]])
+        );
+    }
+
+    #[test]
+    fn a_node_that_hashes_too_long_is_not_lost() {
+        let timeout = CrewError::Timeout {
+            host: "n2".into(),
+            request: "series",
+            limit_s: 1800.0,
+        };
+        let failure = not_compared(3, &timeout);
+        assert_eq!(failure.cause, Cause::Checkpoint);
+        for part in ["checkpoint 3", "n2", "1800 s", "`compare = false`"] {
+            assert!(failure.detail.contains(part), "{}", failure.detail);
+        }
+        let gone = CrewError::Lost {
+            host: "n2".into(),
+            reason: "silent".into(),
+        };
+        assert_eq!(not_compared(3, &gone).cause, Cause::NodeLost);
+    }
+
+    #[test]
+    fn what_several_nodes_have_measured_is_added_and_their_times_are_not() {
+        let node = |bytes, since_first, since_previous, hash_s| SeriesState {
+            bytes,
+            changed: vec![since_first, since_previous],
+            since_first: [(Part::Heap, since_first)].into(),
+            since_previous: [(Part::Heap, since_previous), (Part::Files, 1)].into(),
+            hash_s,
+            has_parts: true,
+        };
+        let taken = Taken {
+            number: 3,
+            at_s: 1.0,
+            parts: Vec::new(),
+        };
+        let mut all = nothing(&taken, 2);
+        put(&mut all, &node(100, 30, 20, 0.5));
+        put(&mut all, &node(200, 50, 10, 0.25));
+        assert_eq!((all.bytes, all.changed.as_slice()), (300, &[80, 30][..]));
+        assert_eq!(all.parts[&0], [(Part::Heap, 80)].into());
+        assert_eq!(all.parts[&1], [(Part::Heap, 30), (Part::Files, 2)].into());
+        assert_eq!(all.hash_s, 0.5);
+    }
+}

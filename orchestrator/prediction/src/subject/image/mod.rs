@@ -1,0 +1,35 @@
+//! Images: their zones, the files that they become, and what is stored beside them.
+
+mod compose;
+mod compressed;
+mod covariates;
+mod zones;
+
+use crate::predict::{Forecasts, Observation, Predictor, Question};
+use crate::subject::contract::Subject;
+use cvc_core::quantity::Quantity;
+
+/// Sizes of images and files.
+pub(super) struct Image;
+
+/// Whether observations have zones or images, by which zones are predicted and summed up.
+pub(super) fn has_parts(observations: &[Observation]) -> bool {
+    let parts = [
+        Quantity::Dtapp,
+        Quantity::Lb,
+        Quantity::Shmem,
+        Quantity::Image,
+    ];
+    let has = |o: &Observation| parts.iter().any(|part| o.value(*part).is_some());
+    observations.iter().any(has)
+}
+
+impl Subject for Image {
+    fn is_observed(&self, observations: &[Observation]) -> bool {
+        observations.is_empty() || has_parts(observations)
+    }
+
+    fn forecast(&self, predictor: &Predictor<'_>, question: &Question, to: &mut Forecasts) {
+        predictor.sizes(question, to);
+    }
+}
