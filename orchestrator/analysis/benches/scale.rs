@@ -220,7 +220,7 @@ fn write_report(dir: &Utf8Path, records: usize) {
     let index = rebuild_index(dir).unwrap_or_else(|e| panic!("{e}"));
     let (indexed, indexed_mib) = (cpu(), peak_mib());
     let made = report::build(&index).unwrap_or_else(|e| panic!("{e}"));
-    report::write_all(&made, &dir.join("report"), &Format::ALL).unwrap_or_else(|e| panic!("{e}"));
+    cvc_show::write_all(&made, &dir.join("report"), &Format::ALL).unwrap_or_else(|e| panic!("{e}"));
     let mib = |path: Utf8PathBuf| fs::metadata(path).expect("it exists").len() >> 20;
     println!(
         "{records:>8} records: index {:.1} s CPU, {indexed_mib:.0} MiB at most, {} MiB on disk; report {:.1} s CPU, {:.0} MiB at most, \

@@ -8,9 +8,10 @@ mod common;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use common::measured;
-use cvc_analysis::report::{build, write_all};
+use cvc_analysis::report::build;
 use cvc_core::campaign::Format;
 use cvc_prediction::holdout::rebuild_index;
+use cvc_show::write_all;
 use std::{error::Error, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {

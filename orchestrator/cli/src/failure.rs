@@ -9,6 +9,7 @@ use cvc_image_show::command::ImageCommandError;
 use cvc_index::error::AnalysisError;
 use cvc_prediction::predict::PredictError;
 use cvc_session::SessionError;
+use cvc_show::ShowError;
 use cvc_sites::error::CampaignError;
 use cvc_sites::install::InstallError;
 use miette::{Diagnostic, LabeledSpan, MietteHandlerOpts, NamedSource, ReportHandler};
@@ -57,9 +58,21 @@ impl From<AnalysisError> for Failure {
     fn from(error: AnalysisError) -> Self {
         match error {
             AnalysisError::Store(error) => Self::Store(error),
-            error @ (AnalysisError::Index { .. } | AnalysisError::Render { .. }) => {
+            error @ (AnalysisError::Index { .. } | AnalysisError::Render(_)) => {
                 Self::Analysis(error)
             }
+        }
+    }
+}
+impl From<ShowError> for Failure {
+    fn from(error: ShowError) -> Self {
+        match error {
+            ShowError::Store(error) => Self::Store(error),
+            error @ (ShowError::Render(_) | ShowError::Rows(_)) => Self::Other {
+                status: ExitStatus::Store,
+                message: error.to_string(),
+                hint: None,
+            },
         }
     }
 }

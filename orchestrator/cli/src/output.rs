@@ -12,9 +12,11 @@
 
 use crate::signals;
 use cvc_core::visible::{Form, Visible, visible, visible_json, visible_styled};
+use cvc_show::Blocks;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use nix::unistd::{dup2_stderr, dup2_stdout};
 use parking_lot::Mutex;
+use serde::Serialize;
 use std::{
     fmt::Display,
     io::{self, ErrorKind, IsTerminal, StdoutLock, Write},
@@ -123,6 +125,41 @@ pub fn shown_as(is_json: bool) -> Visible<StdoutLock<'static>> {
         io::stdout().lock(),
         if is_json { Form::Json } else { Form::Text },
     )
+}
+
+/// Prints the answer of a command that only shows something.
+pub fn print(answer: &Blocks) -> io::Result<()> {
+    let mut out = shown();
+    out.write_all(cvc_show::text(&answer.0).as_bytes())?;
+    out.flush()
+}
+
+/// Prints the answer of a command as JSON or as text.
+pub fn answer(
+    is_json: bool,
+    json: &impl Serialize,
+    text: impl FnOnce(&mut Blocks),
+) -> io::Result<()> {
+    if is_json {
+        return print_json(json);
+    }
+    let mut answer = Blocks::default();
+    text(&mut answer);
+    print(&answer)
+}
+
+/// Writes blocks to standard output, if that is possible.
+pub fn tell_blocks(blocks: &Blocks) {
+    let text = cvc_show::text(&blocks.0);
+    put(Text::ToStdout(visible(&text).into_owned().into_bytes()));
+}
+
+/// Prints the answer as JSON.
+pub fn print_json(answer: &impl Serialize) -> io::Result<()> {
+    let mut out = shown_as(true);
+    let text = serde_json::to_string_pretty(answer).map_err(io::Error::from)?;
+    writeln!(out, "{text}")?;
+    out.flush()
 }
 
 /// Writes to the thread that writes.

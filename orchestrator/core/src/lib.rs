@@ -23,6 +23,7 @@ pub mod point;
 pub mod quantity;
 pub mod record;
 pub mod registry;
+pub mod render_error;
 pub mod source;
 pub mod stop;
 pub mod store;

@@ -524,9 +524,6 @@ impl Point {
     }
 }
 
-/// How the reason ends why a combination does not run that another one stands for.
-pub const SAME_AS_OTHER: &str = "; see the point that differs in nothing else";
-
 /// First run(s) whose results are kept apart, or a counted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -556,8 +553,66 @@ pub struct Excluded {
     pub point: Point,
     /// Who excludes it.
     pub by: ExcludedBy,
-    /// Why, for people.
-    pub reason: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a point does not run. In files it is its text.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub enum Reason {
+    /// A point that differs in nothing else stands for it, because these factors have no effect.
+    NoEffect {
+        /// Names of the factors.
+        factors: Vec<String>,
+        /// What they have no effect without.
+        without: Needs,
+    },
+    /// Anything else, in words.
+    Text(String),
+}
+
+impl Reason {
+    /// Returns why a factor has no effect, without what stands for the point.
+    pub fn cause(&self) -> String {
+        match self {
+            Self::NoEffect { factors, without } => {
+                let have = if factors.len() == 1 { "has" } else { "have" };
+                let names = factors.join(" and ");
+                format!("{names} {have} no effect without {}", without.words())
+            }
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.cause())?;
+        match self {
+            Self::NoEffect { .. } => f.write_str("; see the point that differs in nothing else"),
+            Self::Text(_) => Ok(()),
+        }
+    }
+}
+
+/// By the text: that is all that a plan which was read has.
+impl PartialEq for Reason {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl From<Reason> for String {
+    fn from(reason: Reason) -> Self {
+        reason.to_string()
+    }
+}
+
+impl From<String> for Reason {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
 }
 
 /// Who excludes a point.

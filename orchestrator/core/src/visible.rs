@@ -138,6 +138,21 @@ fn write_raw(to: &mut impl Write, bytes: &[u8], form: Form) -> io::Result<()> {
     })
 }
 
+/// What makes a spreadsheet take a text for a formula, if it begins with it. Some take the wide forms of East Asian scripts like the others.
+const BEGINS_FORMULA: [char; 11] = [
+    '=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
+];
+
+/// A field, with an apostrophe before it if a spreadsheet would take it for a formula: texts come from programs, campaign files and descriptors of
+/// others. A number is none, whatever its sign.
+pub fn inert(field: &str) -> Cow<'_, str> {
+    if field.starts_with(BEGINS_FORMULA) && field.parse::<f64>().is_err() {
+        Cow::Owned(format!("'{field}"))
+    } else {
+        Cow::Borrowed(field)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

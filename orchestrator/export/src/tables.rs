@@ -7,7 +7,8 @@ use crate::{
 };
 use camino::Utf8Path;
 use cvc_core::store::StoreError;
-use cvc_index::{FlatTable, FlatType, Index, csv::inert};
+use cvc_core::visible::inert;
+use cvc_index::{FlatTable, FlatType, Index};
 use std::{
     fs::File,
     io::{BufWriter, Write},

@@ -2,7 +2,7 @@
 //!
 //! The parser is that of the crate `csv`. It accepts anything; misplaced quotation marks are refused here. The separator is recognised (comma,
 //! semicolon, tab, or bars as in Markdown), and blanks around fields without quotation marks do not count.
-//! Who writes such a file makes its texts [`inert`].
+//! Who writes such a file makes its texts inert: `cvc_core::visible::inert`.
 
 use csv_core::{ReadFieldResult, ReaderBuilder};
 use cvc_core::source::{Source, SourceError, Span};
@@ -228,21 +228,6 @@ impl Decimal {
         };
         let number = text.trim().parse::<f64>().ok();
         number.filter(|number| number.is_finite())
-    }
-}
-
-/// What makes a spreadsheet take a text for a formula, if it begins with it. Some take the wide forms of East Asian scripts like the others.
-const BEGINS_FORMULA: [char; 11] = [
-    '=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
-];
-
-/// A field, with an apostrophe before it if a spreadsheet would take it for a formula: texts come from programs, campaign files and descriptors of
-/// others. A number is none, whatever its sign.
-pub fn inert(field: &str) -> Cow<'_, str> {
-    if field.starts_with(BEGINS_FORMULA) && field.parse::<f64>().is_err() {
-        Cow::Owned(format!("'{field}"))
-    } else {
-        Cow::Borrowed(field)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors of reading and reporting results. Files of the campaign itself have errors of their own.
 
-use cvc_core::store::StoreError;
+use cvc_core::{render_error::RenderError, store::StoreError};
 use std::path::{Path, PathBuf};
 
 /// Results that cannot be read or reported. Exit code 7.
@@ -18,13 +18,8 @@ pub enum AnalysisError {
         source: rusqlite::Error,
     },
     /// A report could not be rendered: a bug in cvc or its templates.
-    #[error("internal error (please report): cannot render {what}: {detail}")]
-    Render {
-        /// Which part.
-        what: String,
-        /// What went wrong.
-        detail: String,
-    },
+    #[error(transparent)]
+    Render(#[from] RenderError),
 }
 
 impl AnalysisError {
@@ -33,7 +28,7 @@ impl AnalysisError {
         match self {
             Self::Store(error) => Some(error.path()),
             Self::Index { path, .. } => Some(path),
-            Self::Render { .. } => None,
+            Self::Render(_) => None,
         }
     }
 }

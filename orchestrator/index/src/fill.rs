@@ -204,7 +204,10 @@ fn points(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
     }
     let mut insert = t.prepare(&format!("INSERT INTO excluded VALUES ({marks})"))?;
     for (seq, excluded) in (1i64..).zip(&plan.excluded) {
-        let reason = [word(&excluded.by).into(), excluded.reason.clone().into()];
+        let reason = [
+            word(&excluded.by).into(),
+            excluded.reason.to_string().into(),
+        ];
         insert.execute(params_from_iter(
             [Value::from(seq)]
                 .into_iter()

@@ -265,7 +265,7 @@ fn without_skipped(plan: Plan, state: &CampaignState) -> Plan {
             Some(reason) => excluded.push(Excluded {
                 point: planned.point,
                 by: ExcludedBy::Missing,
-                reason: (*reason).to_owned(),
+                reason: (*reason).to_owned().into(),
             }),
             None => points.push(planned),
         }

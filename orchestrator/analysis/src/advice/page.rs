@@ -1,16 +1,13 @@
 //! Advice as a report.
 
 use super::for_program::Advice;
-use crate::{
-    report::{
-        self, Block, Cell, Column, Plot, Report, ReportKind, Section, Table,
-        plot::{self, Spot, Whisker},
-        slug,
-    },
-    results::Records,
-};
 use cvc_index::error::AnalysisError;
 use cvc_model::pareto::{Bounded, Standing};
+use cvc_show::{
+    Block, Cell, Column, Document, DocumentKind, Plot, SCHEMA, Section, Table,
+    plot::{self, Spot, Whisker},
+    slug,
+};
 use std::cmp::Reverse;
 
 /// Most marks of the front and of those not told apart that all have a name; of more, only the front has names.
@@ -20,17 +17,17 @@ const MOST_NAMES: usize = 8;
 ///
 /// # Errors
 /// When a drawing fails.
-pub fn advice_report(title: &str, advice: &[Advice]) -> Result<Report, AnalysisError> {
-    Ok(Report {
-        schema: report::SCHEMA,
-        kind: ReportKind::Advice,
+pub fn advice_report(title: &str, advice: &[Advice]) -> Result<Document, AnalysisError> {
+    Ok(Document {
+        schema: SCHEMA,
+        kind: DocumentKind::Advice,
         campaign: title.to_owned(),
         title: title.to_owned(),
         span: None,
         sections: sections(advice)?,
         found: Vec::new(),
         data_tables: Vec::new(),
-        records: Records::default(),
+        long_rows: None,
     })
 }
 

@@ -7,16 +7,14 @@ use super::{
     side::Side,
     side_comparison::SideComparison,
 };
-use crate::{
-    report::format::Style,
-    results::{quantity, rows::PointRow},
-};
+use crate::results::{quantity, rows::PointRow};
 use cvc_core::point::FactorId;
 use cvc_core::{
     record::names,
     units::{MIB, counted},
 };
 use cvc_model::stats::{adjust, compare, mean, quantile};
+use cvc_show::format::Style;
 use indexmap::IndexMap;
 
 /// Most points that are named as not told apart from the best.

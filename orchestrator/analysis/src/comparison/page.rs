@@ -4,18 +4,16 @@ use super::{
     row::{ComparedRow, SideValue},
     side_comparison::SideComparison,
 };
-use crate::{
-    report::{
-        self, Block, Cell, Column, Plot, Report, ReportKind, Section, Table,
-        dumbbells::{self, Pair},
-        format::Style,
-        plot::Whisker,
-        slug,
-    },
-    results::{Records, quantity},
-};
+use crate::results::quantity;
 use cvc_core::{record::names, units::counted};
 use cvc_index::error::AnalysisError;
+use cvc_show::{
+    Block, Cell, Column, Document, DocumentKind, Plot, SCHEMA, Section, Table,
+    dumbbells::{self, Pair},
+    format::Style,
+    plot::Whisker,
+    slug,
+};
 use indexmap::IndexMap;
 
 /// Most pairs of points in a drawing.
@@ -25,7 +23,7 @@ const MOST_PAIRS: usize = 40;
 ///
 /// # Errors
 /// When a drawing fails.
-pub fn comparison_report(comparison: &SideComparison) -> Result<Report, AnalysisError> {
+pub fn comparison_report(comparison: &SideComparison) -> Result<Document, AnalysisError> {
     let sections = [
         section(
             "found",
@@ -55,9 +53,9 @@ pub fn comparison_report(comparison: &SideComparison) -> Result<Report, Analysis
         ),
     ];
     let title = format!("{} against {}", comparison.second, comparison.first);
-    Ok(Report {
-        schema: report::SCHEMA,
-        kind: ReportKind::Comparison,
+    Ok(Document {
+        schema: SCHEMA,
+        kind: DocumentKind::Comparison,
         campaign: title.clone(),
         title,
         span: None,
@@ -67,7 +65,7 @@ pub fn comparison_report(comparison: &SideComparison) -> Result<Report, Analysis
             .collect(),
         found: Vec::new(),
         data_tables: Vec::new(),
-        records: Records::default(),
+        long_rows: None,
     })
 }
 

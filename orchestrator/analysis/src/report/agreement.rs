@@ -1,10 +1,10 @@
 //! Draws numbers that are held against printed ones: where both are equal, they lie on the diagonal.
 
-use super::{
-    model::Plot,
+use cvc_index::error::AnalysisError;
+use cvc_show::{
+    Plot,
     plot::{INK, PALETTE, TEXT, at, keys, marker, render, text, width},
 };
-use cvc_index::error::AnalysisError;
 use plotters::{
     prelude::*,
     style::text_anchor::{HPos, VPos},

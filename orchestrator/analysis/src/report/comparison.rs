@@ -1,10 +1,6 @@
 //! What a factor changes: points that differ only in its level, compared repeat by repeat.
 
-use super::{
-    effects,
-    model::{Block, Cell, Column, Section, Table},
-    price_of_checkpoints,
-};
+use super::{effects, price_of_checkpoints};
 use crate::report::consistency;
 use crate::results::{
     counterpart::{Pair, compared_levels, label, pairs, repeats},
@@ -13,6 +9,7 @@ use crate::results::{
 };
 use cvc_core::record::names;
 use cvc_model::stats::{Comparison, adjust, compare, compare_paired, compare_stopped};
+use cvc_show::{Block, Cell, Column, Section, Table};
 
 /// Maximum number of rows in the table; `index.sqlite` has the numbers for more.
 const MAX_ROWS: usize = 400;

@@ -1,8 +1,8 @@
 //! The warning that points mix runs of different conditions, and the mark of their rows.
 
-use super::model::{Cell, Column};
 use crate::results::rows::Mixed;
 use cvc_core::units::counted;
+use cvc_show::{Cell, Column};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of values that a warning lists for each fact that differs.

@@ -1,17 +1,16 @@
 //! Costs: runs by their records, instances by the journal, and time against dollars, with clusters and clouds on one axis.
 
-use super::{
-    layout,
-    model::{Block, Cell, Column, Plot, Section, Table},
-    plot::{self, Spot},
-    summary,
-};
+use super::{layout, summary};
 use crate::results::data::Data;
 use cvc_core::point::FactorId;
 use cvc_core::record::names;
 use cvc_index::Index;
 use cvc_index::error::AnalysisError;
 use cvc_model::stats::Summary;
+use cvc_show::{
+    Block, Cell, Column, Plot, Section, Table,
+    plot::{self, Spot},
+};
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,10 +2,7 @@
 
 use super::{
     drift,
-    format::Style,
     layout::{self, Figure, PlannedPlot},
-    model::{Plot, Section},
-    plot::{self, PALETTE, Strip},
     time::capital,
 };
 use crate::results::{
@@ -15,6 +12,11 @@ use crate::results::{
 use cvc_core::record::names;
 use cvc_index::error::AnalysisError;
 use cvc_model::stats::{Fences, quantile};
+use cvc_show::{
+    Plot, Section,
+    format::Style,
+    plot::{self, PALETTE, Strip},
+};
 use indexmap::IndexSet;
 
 /// Maximum number of rows in a plot.
@@ -125,7 +127,7 @@ fn draw(
         .iter()
         .map(|c| factor.map_or(String::new(), |f| quantity::level(f, c)))
         .collect();
-    let id = format!("repeats-{}-{number}-{}", super::slug(q), figure.id);
+    let id = format!("repeats-{}-{number}-{}", cvc_show::slug(q), figure.id);
     let mut caption = "Each dot is one run, as deviation from the median of its point, which stands at the right; the band lies between the quartiles. Rings are outliers.".to_owned();
     if order.len() > MAX_ROWS {
         caption.push_str(&format!(" The first {MAX_ROWS} of {} points.", order.len()));

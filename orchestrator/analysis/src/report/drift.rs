@@ -1,14 +1,14 @@
 //! Whether results changed in the course of the campaign, or runs were like the one before: warnings, and a plot of the order of runs against their results.
 
-use super::{
-    model::Block,
-    plot::{self, Moment},
-};
 use crate::results::{data::Data, quantity};
 use cvc_core::point::FactorId;
 use cvc_core::record::names;
 use cvc_index::error::AnalysisError;
 use cvc_model::stats::{Drift, Lag, drift, lag};
+use cvc_show::{
+    Block,
+    plot::{self, Moment},
+};
 use indexmap::IndexSet;
 use std::collections::{HashMap, HashSet};
 
@@ -134,7 +134,7 @@ pub(super) fn plots(data: &Data) -> Result<Vec<Block>, AnalysisError> {
         if thinned {
             moments = without_covered(moments);
         }
-        let id = format!("order-{}", super::slug(q));
+        let id = format!("order-{}", cvc_show::slug(q));
         let series: Vec<String> = sites.iter().map(|site| (*site).to_owned()).collect();
         let drawing = plot::order(&id, "from the mean, %", &series, &moments)?;
         let several = if thinned {

@@ -1,9 +1,5 @@
 //! The effect of each factor over all points: one row for two levels and a quantity.
 
-use super::{
-    format::{MOST_PCT, level},
-    model::{Cell, Column, Table},
-};
 use crate::results::{
     counterpart::{Pair, compared_levels, pairs, ratio_groups, repeats},
     data::Data,
@@ -11,6 +7,10 @@ use crate::results::{
 };
 use cvc_core::{record::names, units::counted};
 use cvc_model::stats::{PooledRatio, adjust_effects, pooled_ratio};
+use cvc_show::{
+    Cell, Column, Table,
+    format::{MOST_PCT, level},
+};
 
 /// Maximum number of rows.
 const MAX_ROWS: usize = 400;

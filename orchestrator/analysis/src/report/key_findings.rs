@@ -1,12 +1,10 @@
 //! The short answer: what the campaign asked, how the runs ended, and how much the checkpoints of each application differ in size and time.
 
-use super::{
-    abstract_of, answers,
-    model::{Block, Cell, Column, Section, Table},
-};
+use super::{abstract_of, answers};
 use crate::results::{data::Data, quantity};
 use cvc_core::record::names;
 use cvc_index::RunOutcome;
+use cvc_show::{Block, Cell, Column, Section, Table};
 
 /// The quantities of the table, with the names of their least and greatest values.
 const EXTREMES: [(&str, [&str; 2]); 2] = [

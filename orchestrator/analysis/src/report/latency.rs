@@ -1,13 +1,13 @@
 //! How the time of a checkpoint divides into coordination and storage.
 
-use super::{
-    layout::{self, PlannedPlot, Sheet},
-    model::Plot,
-    plot::{self, Marks, Panel},
-};
+use super::layout::{self, PlannedPlot, Sheet};
 use crate::results::data::Data;
 use cvc_core::record::names;
 use cvc_index::error::AnalysisError;
+use cvc_show::{
+    Plot,
+    plot::{self, Marks, Panel},
+};
 
 const PIECES: [&str; 2] = [names::CKPT_COORDINATION_S, names::CKPT_STORAGE_S];
 

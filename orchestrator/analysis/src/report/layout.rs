@@ -1,15 +1,15 @@
 //! How points are laid out in plots: one sheet for each application, with a panel for each of its classes; one factor along the axis, the
 //! others as panels or series. Sites are series before anything else is, so that one plot compares them.
 
-use super::{
-    format::Style,
-    model::{Block, Plot},
-    plot::{Categories, PALETTE, Whisker},
-};
 use crate::results::{data::Data, quantity, rows::PointRow};
 use cvc_core::point::FactorId;
 use cvc_index::error::AnalysisError;
 use cvc_model::stats::Summary;
+use cvc_show::{
+    Block, Plot,
+    format::Style,
+    plot::{Categories, PALETTE, Whisker},
+};
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeSet, HashMap};
 
@@ -131,7 +131,7 @@ pub(super) fn sheets<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Ve
                 all.extend(names);
             }
             None => {
-                let id = format!("{}-{}", sheets.len(), super::slug(&figure.sheet));
+                let id = format!("{}-{}", sheets.len(), cvc_show::slug(&figure.sheet));
                 sheets.push((
                     Sheet {
                         title: figure.sheet.clone(),
@@ -346,7 +346,7 @@ fn figure<'a>(
         sheet: key[0].to_owned(),
         common,
         title: key.join(", "),
-        id: super::slug(&key.join("-")),
+        id: cvc_show::slug(&key.join("-")),
         categories: Categories { title, names },
         levels: order.into_iter().map(|o| o.2).collect(),
         rest: varying

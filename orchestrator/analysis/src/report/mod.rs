@@ -1,7 +1,6 @@
-//! Reports: one file for each table or plot, one for each format.
+//! Reports: one file for each table or plot. `cvc-show` writes them.
 //!
-//! A report is built from the index alone ([`build`]); the same index gives the same report. The emitters ([`write_all`]) do not know what
-//! the tables are about.
+//! A report is built from the index alone ([`build`]); the same index gives the same report.
 
 mod abstract_of;
 mod agreement;
@@ -11,20 +10,14 @@ mod consistency;
 mod cost;
 mod distribution;
 mod drift;
-pub(crate) mod dumbbells;
 mod effects;
-mod emit;
-pub(crate) mod format;
 mod key_findings;
 mod latency;
 mod layout;
-mod lines;
-mod model;
 mod noise;
 mod outcomes;
 mod overview;
 mod pages;
-pub(crate) mod plot;
 mod prediction;
 mod prediction_plot;
 mod price_of_checkpoints;
@@ -32,7 +25,6 @@ mod repeat;
 mod restarts;
 mod series;
 mod size_by_zone;
-mod slug;
 mod summary;
 mod time;
 mod timeline;
@@ -40,23 +32,15 @@ mod traces;
 mod versions;
 
 pub use agreement::{AgreementPanel, ComparedNumber, agreement_plot};
-pub use emit::write_all;
-pub use lines::LinePlot;
-pub use model::{
-    Against, Beside, Block, Cell, Column, Confidence, Mark, Note, Plot, Report, ReportKind,
-    Section, Table,
-};
-pub use slug::slug;
 
 use crate::results::data::Data;
 use cvc_index::Index;
 use cvc_index::error::AnalysisError;
-
-/// Version of the report model, as written to JSON.
-pub const SCHEMA: u32 = 1;
+use cvc_show::{Document, DocumentKind, SCHEMA};
+use std::sync::Arc;
 
 /// Builds the report of a campaign from its index.
-pub fn build(index: &Index) -> Result<Report, AnalysisError> {
+pub fn build(index: &Index) -> Result<Document, AnalysisError> {
     let data = Data::read(index)?;
     let mut sections = vec![
         key_findings::section(&data),
@@ -83,9 +67,9 @@ pub fn build(index: &Index) -> Result<Report, AnalysisError> {
     ]);
     sections.retain(|s| !s.blocks.is_empty());
     let meta = |key: &str| data.meta.get(key).cloned();
-    Ok(Report {
+    Ok(Document {
         schema: SCHEMA,
-        kind: ReportKind::Campaign,
+        kind: DocumentKind::Campaign,
         campaign: meta("campaign").unwrap_or_default(),
         title: meta("title")
             .or_else(|| meta("campaign"))
@@ -94,6 +78,6 @@ pub fn build(index: &Index) -> Result<Report, AnalysisError> {
         sections,
         found: key_findings::told(&data),
         data_tables: Vec::new(),
-        records: data.records(index),
+        long_rows: Some(Arc::new(data.records(index))),
     })
 }

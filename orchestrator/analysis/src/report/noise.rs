@@ -1,12 +1,10 @@
 //! Runs whose nodes did something else, too: flagged, never dropped.
 
-use super::{
-    model::{Cell, Column, Table},
-    summary,
-};
+use super::summary;
 use crate::results::{data::Data, quantity, rows::PointRow};
 use cvc_core::record::names;
 use cvc_core::units::counted;
+use cvc_show::{Cell, Column, Table};
 use std::collections::{HashMap, HashSet};
 
 /// A share from which processor time given to others by the hypervisor is flagged.

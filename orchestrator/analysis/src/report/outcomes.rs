@@ -1,11 +1,9 @@
 //! Failed, disturbed, skipped and untried runs, with their reasons.
 
-use super::{
-    model::{Block, Cell, Column, Section, Table},
-    noise, summary,
-};
+use super::{noise, summary};
 use crate::results::{data::Data, quantity, rows::RunRow};
 use cvc_index::RunOutcome;
+use cvc_show::{Block, Cell, Column, Section, Table};
 
 /// The table of all runs.
 const ALL: &str = "run_directories";

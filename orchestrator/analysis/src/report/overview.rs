@@ -1,15 +1,12 @@
 //! The campaign, and the outcomes of its runs.
 
-use super::{
-    drift,
-    model::{Block, Cell, Column, Section, Table},
-    noise,
-};
+use super::{drift, noise};
 use crate::report::consistency;
 use crate::results::data::Data;
 use cvc_core::point::FactorId;
 use cvc_index::IndexedBaseline;
 use cvc_index::{RecordsState, RunOutcome};
+use cvc_show::{Block, Cell, Column, Section, Table};
 use std::collections::BTreeSet;
 
 pub(super) fn section(data: &Data) -> Section {

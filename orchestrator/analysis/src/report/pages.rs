@@ -1,11 +1,9 @@
 //! Pages that programs wrote between two checkpoints, against pages whose content changed.
 
-use super::{
-    model::{Block, Cell, Column, Section, Table},
-    summary,
-};
+use super::summary;
 use crate::results::data::Data;
 use cvc_core::record::names;
+use cvc_show::{Block, Cell, Column, Section, Table};
 
 pub(super) fn section(data: &Data) -> Section {
     let table = table(data);

@@ -2,7 +2,6 @@
 
 use super::{
     layout,
-    model::{Block, Cell, Column, Section, Table},
     prediction_plot::{self, Places, scaled},
     summary,
 };
@@ -15,6 +14,7 @@ use cvc_index::PredictionRow;
 use cvc_index::error::AnalysisError;
 use cvc_model::stats::Summary;
 use cvc_prediction::holdout::{Coverage, Gate, GateGroup, HoldoutResult};
+use cvc_show::{Block, Cell, Column, Section, Table};
 use indexmap::IndexMap;
 
 /// Maximum number of tables of single programs, libraries and classes that are shown open; if there are more, all are folded.
@@ -441,7 +441,7 @@ fn groups(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Table> {
     let folded = groups.len() > MAX_OPEN;
     let table = |([app, mpi, class], rows): ([&str; 3], Rows<'_>)| {
         let title = format!("{app}, {mpi}, class {class}");
-        let id = super::slug(&format!("predicted {title}")).replace('-', "_");
+        let id = cvc_show::slug(&format!("predicted {title}")).replace('-', "_");
         let caption = "Held-out points: the mean of the repeats with its interval, and what was predicted with its 95 % prediction interval.";
         let mut table = Table::new(
             &id,
@@ -614,5 +614,5 @@ fn shown(pct: f64) -> f64 {
 }
 
 fn pct(value: f64) -> String {
-    format!("{} %", super::format::significant(value))
+    format!("{} %", cvc_show::format::significant(value))
 }

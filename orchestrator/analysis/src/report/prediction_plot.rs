@@ -1,10 +1,6 @@
 //! Plots of predicted and measured values at held-out points.
 
-use super::{
-    layout::{self, PlannedPlot},
-    model::Plot,
-    plot::{self, Categories, Marks, Panel, Whisker},
-};
+use super::layout::{self, PlannedPlot};
 use crate::results::{data::Data, rows::PointRow};
 use cvc_core::ids::PointId;
 use cvc_core::point::FactorId;
@@ -16,6 +12,10 @@ use cvc_model::{
 };
 use cvc_prediction::holdout::HoldoutResult;
 use cvc_prediction::predict::zone_rule;
+use cvc_show::{
+    Plot,
+    plot::{self, Categories, Marks, Panel, Whisker},
+};
 use indexmap::IndexMap;
 use std::collections::HashMap;
 
@@ -244,8 +244,8 @@ impl<'a> Sheet<'a> {
         let panels = layout::cut(panels, &mut caption);
         let id = format!(
             "predicted-{}-{}",
-            super::slug(self.quantity.short()),
-            super::slug(self.app)
+            cvc_show::slug(self.quantity.short()),
+            cvc_show::slug(self.app)
         );
         let y = format!("{}, {}", self.quantity.title(), self.quantity.unit());
         let legend = [

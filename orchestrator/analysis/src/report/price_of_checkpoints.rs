@@ -1,6 +1,5 @@
 //! What checkpoints add to the time of a program, and what compression saves and takes.
 
-use super::model::{Cell, Column, Table};
 use crate::results::{
     counterpart::{Pair, labels, pairs, pairs_without_checkpoints, ratio_groups, repeats},
     data::Data,
@@ -9,6 +8,7 @@ use crate::results::{
 use cvc_core::point::Compression;
 use cvc_core::record::names;
 use cvc_model::stats::{PooledRatio, adjust_effects, pooled_ratio};
+use cvc_show::{Cell, Column, Table};
 
 /// Builds the table of what checkpoints add to the wall time.
 pub(super) fn overhead(data: &Data) -> Table {

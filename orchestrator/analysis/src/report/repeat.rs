@@ -1,7 +1,7 @@
 //! How to repeat the campaign.
 
-use super::model::{Block, Section};
 use crate::results::data::Data;
+use cvc_show::{Block, Section};
 
 pub(super) fn section(data: &Data) -> Section {
     let meta = |key: &str| data.meta.get(key).map(String::as_str).unwrap_or_default();

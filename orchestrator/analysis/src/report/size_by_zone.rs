@@ -2,8 +2,6 @@
 
 use super::{
     layout::{self, PlannedPlot, Sheet},
-    model::{Block, Cell, Column, Plot, Section, Table},
-    plot::{self, Marks, Panel},
     summary,
 };
 use crate::results::{
@@ -12,6 +10,10 @@ use crate::results::{
 };
 use cvc_core::point::FactorId;
 use cvc_index::error::AnalysisError;
+use cvc_show::{
+    Block, Cell, Column, Plot, Section, Table,
+    plot::{self, Marks, Panel},
+};
 use indexmap::IndexMap;
 
 /// The zones of the thesis, with their headings.
@@ -232,7 +234,7 @@ fn table(data: &Data, rule: &str) -> Table {
     let id = if rule.is_empty() {
         "zones".to_owned()
     } else {
-        format!("zones_{}", super::slug(rule).replace('-', "_"))
+        format!("zones_{}", cvc_show::slug(rule).replace('-', "_"))
     };
     let title = if rule.is_empty() {
         "Zones".to_owned()

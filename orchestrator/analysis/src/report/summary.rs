@@ -1,9 +1,6 @@
 //! One row for each point: every quantity with its interval, and the same numbers in full.
 
-use super::{
-    model::{Block, Cell, Column, Section, Table},
-    restarts,
-};
+use super::restarts;
 use crate::report::consistency;
 use crate::results::{
     data::{Data, ReportedQuantity},
@@ -11,6 +8,7 @@ use crate::results::{
     rows::PointRow,
 };
 use cvc_index::RunOutcome;
+use cvc_show::{Block, Cell, Column, Section, Table};
 
 pub(super) fn section(data: &Data) -> Section {
     let mut blocks = Vec::new();

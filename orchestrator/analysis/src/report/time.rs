@@ -3,8 +3,6 @@
 use super::{
     latency,
     layout::{self, Part, PlannedPlot, PointsByCategory, Sheet},
-    model::{Block, Plot, Section},
-    plot::{self, Marks, Panel},
     size_by_zone,
 };
 use crate::results::{
@@ -13,6 +11,10 @@ use crate::results::{
 };
 use cvc_core::record::names;
 use cvc_index::error::AnalysisError;
+use cvc_show::{
+    Block, Plot, Section,
+    plot::{self, Marks, Panel},
+};
 
 /// Builds the section with the main plots: sizes, checkpoint times, wall times.
 pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
@@ -124,7 +126,7 @@ fn draw(
     } else {
         format!("{heading}, {unit}")
     };
-    let id = format!("{}-{}", super::slug(q), sheet.id);
+    let id = format!("{}-{}", cvc_show::slug(q), sheet.id);
     let drawing = plot::panels(&id, &y, &series, &panels)?;
     Ok(drawing.plot(id, title, caption))
 }

@@ -1,12 +1,12 @@
 //! When the runs of each site ran, what they held, and how long rented machines waited.
 
-use super::{
-    model::{Block, Cell, Column, Plot, Section, Table},
-    plot::{Drawing, INK, PALETTE, TEXT, WIDE, at, keys, render, text, tick, width},
-};
 use crate::results::data::Data;
 use cvc_core::point::FactorId;
 use cvc_index::{AttemptResult, Index, IndexedAttempt, IndexedLease, error::AnalysisError};
+use cvc_show::{
+    Block, Cell, Column, Plot, Section, Table,
+    plot::{Drawing, INK, PALETTE, TEXT, WIDE, at, keys, render, text, tick, width},
+};
 use indexmap::IndexMap;
 use jiff::Timestamp;
 use plotters::{

@@ -1,9 +1,6 @@
 //! What traces show: operations, bursts, who writes; and what tracing adds to the time of a program.
 
-use super::{
-    model::{Block, Cell, Column, Section, Table},
-    summary,
-};
+use super::summary;
 use crate::results::{
     counterpart::{label, pairs_without, ratio_groups},
     data::Data,
@@ -13,6 +10,7 @@ use cvc_core::point::FactorId;
 use cvc_core::record::names;
 use cvc_core::units::counted;
 use cvc_model::stats::pooled_ratio;
+use cvc_show::{Block, Cell, Column, Section, Table};
 use indexmap::IndexMap;
 
 /// The columns of a point, with their units.

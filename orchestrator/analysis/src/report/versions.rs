@@ -1,7 +1,7 @@
 //! The versions that produced the results.
 
-use super::model::{Block, Cell, Column, Section, Table};
 use crate::results::{data::Data, quantity};
+use cvc_show::{Block, Cell, Column, Section, Table};
 
 /// Maximum number of values of a fact that are listed; a fact with more is one of single runs (a path, a port).
 const MAX_VALUES: usize = 12;

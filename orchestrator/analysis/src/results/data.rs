@@ -287,7 +287,7 @@ impl Data {
                 })
                 .collect(),
             point_of: self.runs.iter().map(|r| (r.id.clone(), r.point)).collect(),
-            index: Some(index.path().to_owned()),
+            index: index.path().to_owned(),
         }
     }
 }

@@ -16,5 +16,3 @@ pub(crate) mod data;
 pub(crate) mod quantity;
 mod records;
 pub(crate) mod rows;
-
-pub use records::Records;

@@ -5,7 +5,6 @@ use camino::Utf8Path;
 use cvc_analysis::{
     advice::{Advice, Candidate, Kept, Wishes, advice_report, advise},
     comparison::Side,
-    report::{Report, write_all},
 };
 use cvc_core::{
     campaign::Format,
@@ -14,6 +13,7 @@ use cvc_core::{
 };
 use cvc_index::Index;
 use cvc_model::pareto::Standing;
+use cvc_show::{Document, write_all};
 
 fn point(site: &str, checkpointer: CheckpointerKind) -> Point {
     Point {
@@ -423,7 +423,7 @@ fn checkpoints_that_nobody_has_measured_are_candidates_by_prediction() {
     assert!(!candidate(&advice, "1Nx9P, dmtcp").predicted);
 }
 
-pub fn made() -> Report {
+pub fn made() -> Document {
     advice_report("What to take", &advise(&sides(), &wishes())).expect("a report")
 }
 

@@ -2,9 +2,10 @@
 
 use crate::{advice, common, comparison};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use cvc_analysis::report::{Report, build, write_all};
+use cvc_analysis::report::build;
 use cvc_core::campaign::Format;
 use cvc_prediction::holdout::rebuild_index;
+use cvc_show::{Document, write_all};
 use cvc_testkit::{require, tool::Tool, utf8};
 use serde_json::Value;
 use std::{fs, path::Path, process::Command};
@@ -73,7 +74,7 @@ fn opened(page: &str, widths: &[u32], probe: &str) -> Vec<Value> {
     serde_json::from_slice(&json).unwrap_or_else(|e| panic!("{e}: {result}\n{log}"))
 }
 
-fn page_of(report: &Report) -> String {
+fn page_of(report: &Document) -> String {
     let dir = tempfile::tempdir().expect("a directory");
     write_all(report, utf8(dir.path()), &[Format::Html]).expect("a page");
     fs::read_to_string(dir.path().join("report.html")).expect("a page")

@@ -6,11 +6,11 @@ use camino::Utf8Path;
 use cvc_analysis::comparison::{
     ComparedRow, Outcome, Side, SideComparison, compare_sides, comparison_report,
 };
-use cvc_analysis::report::{Block, Report, write_all};
 use cvc_core::campaign::Format;
 use cvc_core::point::{CheckpointerKind, Point};
 use cvc_core::record::Unit;
 use cvc_index::Index;
+use cvc_show::{Block, Document, write_all};
 use std::{fs, path::Path};
 
 fn point(site: &str, mapping: &str, checkpointer: CheckpointerKind) -> Point {
@@ -262,7 +262,7 @@ fn sites_of_one_campaign_are_sides_and_a_point_on_two_sites_is_of_neither() {
 }
 
 /// A report for other tests.
-pub fn made() -> Report {
+pub fn made() -> Document {
     let (cluster, cloud) = cluster_and_cloud();
     comparison_report(&compare_sides(&cluster, &cloud, 0.02)).expect("drawings")
 }

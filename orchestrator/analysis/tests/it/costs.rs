@@ -2,13 +2,14 @@
 
 use crate::common;
 use camino::Utf8Path;
-use cvc_analysis::report::{Block, Report, build, write_all};
+use cvc_analysis::report::build;
 use cvc_core::campaign::Format;
 use cvc_index::Index;
 use cvc_prediction::holdout::rebuild_index;
+use cvc_show::{Block, Document, write_all};
 use std::{fs, path::Path};
 
-fn report(dir: &Path) -> (Report, Index) {
+fn report(dir: &Path) -> (Document, Index) {
     let index = rebuild_index(Utf8Path::from_path(dir).expect("UTF-8")).expect("an index");
     (build(&index).expect("a report"), index)
 }

@@ -1,6 +1,6 @@
 //! What is drawn in reports.
 
-use cvc_analysis::report::Plot;
+use cvc_show::Plot;
 
 /// All drawings of a plot: legend and panels.
 pub fn all_svg(plot: &Plot) -> String {

@@ -2,13 +2,14 @@
 
 use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
-use cvc_analysis::report::{Block, Cell, Report, build, write_all};
+use cvc_analysis::report::build;
 use cvc_core::{
     campaign::Format,
     point::{CheckpointerKind, Point},
     record::Unit,
 };
 use cvc_prediction::holdout::rebuild_index;
+use cvc_show::{Block, Cell, Document, write_all};
 use std::{fs, path::Path};
 
 /// How the results of a machine scatter.
@@ -37,7 +38,7 @@ impl Noise {
     }
 }
 
-fn campaign(dir: &Path, repeats: usize, machine: Machine) -> Report {
+fn campaign(dir: &Path, repeats: usize, machine: Machine) -> Document {
     let mut noise = Noise(repeats as u64 * 7 + machine as u64);
     let mut made = Vec::new();
     for mpi in ["mpich", "openmpi"] {
@@ -108,7 +109,7 @@ fn percentages(text: &str) -> Vec<f64> {
 }
 
 /// Whether words agree with the interval beside them.
-fn words_agree(report: &Report, about: &str) {
+fn words_agree(report: &Document, about: &str) {
     let effects = report.tables().find(|t| t.id == "effects");
     for row in effects.iter().flat_map(|t| &t.rows) {
         let [effect, low, high] = [6, 7, 8].map(|column| number(&row[column]));
@@ -138,7 +139,7 @@ fn words_agree(report: &Report, about: &str) {
 }
 
 /// Whether no axis reaches beyond twice the largest mean that it is for.
-fn axes_follow_the_data(report: &Report, about: &str) {
+fn axes_follow_the_data(report: &Document, about: &str) {
     let largest = |quantity: &str| {
         let statistics = report
             .tables()

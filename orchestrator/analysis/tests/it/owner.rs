@@ -1,13 +1,14 @@
 //! Whose memory it is: reports and predictions of campaigns whose runs recorded zones by owner.
 
 use crate::common;
-use cvc_analysis::report::{Block, Plot, Table, build};
+use cvc_analysis::report::build;
 use cvc_core::plan::Plan;
 use cvc_core::point::{CheckpointerKind, Compression};
 use cvc_core::quantity::Quantity;
 use cvc_core::record::{Record, Source, Unit, names};
 use cvc_prediction::holdout::rebuild_index;
 use cvc_prediction::predict::{Observation, from_index, keep_one_environment};
+use cvc_show::{Block, Plot, Table};
 use cvc_testkit::utf8;
 use std::{fs, path::Path};
 

@@ -2,12 +2,13 @@
 
 use crate::common::campaign_measured;
 use camino::Utf8Path;
-use cvc_analysis::report::{build, write_all};
+use cvc_analysis::report::build;
 use cvc_core::campaign::Format;
 use cvc_core::plan::Plan;
 use cvc_core::point::{CheckpointerKind, Point};
 use cvc_core::record::{Record, Source, Unit, names};
 use cvc_prediction::holdout::rebuild_index;
+use cvc_show::write_all;
 use std::{fs, path::Path};
 
 /// A campaign of two applications, the first of which counts its pages at two checkpoints of each run.

@@ -3,13 +3,14 @@
 use crate::common::measured;
 use cvc_prediction::holdout::rebuild_index;
 
-use cvc_analysis::report::{Block, Cell, Report, Section, Table, build, write_all};
+use cvc_analysis::report::build;
 use cvc_core::campaign::Format;
 use cvc_core::plan::Plan;
 use cvc_core::point::Point;
 use cvc_core::quantity::Quantity;
 use cvc_index::Index;
 use cvc_prediction::holdout::{Gate, HoldoutResult, PredictionLine};
+use cvc_show::{Block, Cell, Document, Section, Table, write_all};
 use cvc_testkit::utf8;
 use std::{collections::HashSet, fs};
 
@@ -20,7 +21,7 @@ struct Made {
     dir: tempfile::TempDir,
     plan: Plan,
     index: Index,
-    report: Report,
+    report: Document,
 }
 
 fn made(predict: &str, fails: impl Fn(&Point) -> bool) -> Made {
@@ -457,7 +458,9 @@ fn the_short_form_of_the_section_is_as_before() {
                     .join(" ")
             ),
             Block::Plot(p) => format!("plot {}: {}", p.id, p.title),
-            Block::Text { text } => format!("text {text}"),
+            Block::Text { text } | Block::Item { text, .. } | Block::Line { text } => {
+                format!("text {text}")
+            }
             Block::Warning { text } => format!("warning {text}"),
             Block::Pairs { .. } | Block::Command { .. } => "other".to_owned(),
         })

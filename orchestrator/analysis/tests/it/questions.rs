@@ -2,12 +2,13 @@
 
 use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
-use cvc_analysis::report::{Block, Cell, Report, Table, build, write_all};
+use cvc_analysis::report::build;
 use cvc_core::campaign::Format;
 use cvc_core::outcome::Cause;
 use cvc_core::point::{CheckpointerKind, Compression, Moment, Point, TracerKind};
 use cvc_core::record::Unit;
 use cvc_prediction::holdout::rebuild_index;
+use cvc_show::{Block, Cell, Document, Table, write_all};
 use std::{fs, path::Path};
 
 fn point(
@@ -55,7 +56,7 @@ fn repeats(wall_s: f64, cpu_s: f64, checkpoint: Option<(f64, f64)>) -> Vec<MadeR
 }
 
 /// BT-IO FULL with two settings of its aggregators and SIMPLE, which has none; each without a checkpoint, with one, and with gzip.
-fn campaign(dir: &Path) -> Report {
+fn campaign(dir: &Path) -> Document {
     let mut made = Vec::new();
     for (app, aggregators, wall_s) in [
         ("full", Some(1), 20.0),
@@ -92,7 +93,7 @@ fn campaign(dir: &Path) -> Report {
         .expect("a report")
 }
 
-fn table<'r>(report: &'r Report, id: &str) -> &'r Table {
+fn table<'r>(report: &'r Document, id: &str) -> &'r Table {
     report
         .tables()
         .find(|t| t.id == id)
@@ -130,7 +131,7 @@ fn said(found: &[(String, String)], name: &str) -> String {
         .clone()
 }
 
-fn pairs(report: &Report, section: &str) -> Vec<(String, String)> {
+fn pairs(report: &Document, section: &str) -> Vec<(String, String)> {
     let found = report
         .sections
         .iter()
@@ -451,7 +452,7 @@ fn each_run_is_found_by_its_point() {
     assert_eq!(csv.lines().count(), 31);
 }
 
-fn warnings(report: &Report) -> Vec<&str> {
+fn warnings(report: &Document) -> Vec<&str> {
     let blocks = report.sections.iter().flat_map(|section| &section.blocks);
     blocks
         .filter_map(|block| {

@@ -4,13 +4,14 @@ use crate::common;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use cvc_prediction::holdout::rebuild_index;
 
-use cvc_analysis::report::{Cell, build, write_all};
+use cvc_analysis::report::build;
 use cvc_core::campaign::Format;
 use cvc_core::point::Repeat;
 use cvc_core::record::Unit;
 use cvc_core::store::StoreError;
 use cvc_index::Index;
 use cvc_index::error::AnalysisError;
+use cvc_show::{Cell, write_all};
 use cvc_testkit::utf8;
 use sha2::{Digest, Sha256};
 use std::{fs, path::Path};
@@ -413,11 +414,11 @@ fn each_panel_is_a_drawing_of_its_own_that_stays_readable_on_narrow_pages() {
     );
 }
 
-fn plots(report: &cvc_analysis::report::Report) -> Vec<&cvc_analysis::report::Plot> {
+fn plots(report: &cvc_show::Document) -> Vec<&cvc_show::Plot> {
     let blocks = report.sections.iter().flat_map(|s| &s.blocks);
     blocks
         .filter_map(|b| {
-            if let cvc_analysis::report::Block::Plot(plot) = b {
+            if let cvc_show::Block::Plot(plot) = b {
                 Some(plot)
             } else {
                 None
@@ -430,8 +431,8 @@ fn plots(report: &cvc_analysis::report::Report) -> Vec<&cvc_analysis::report::Pl
 fn runs_of_different_software_are_not_averaged_in_silence() {
     let dir = tempfile::tempdir().expect("a directory");
     let made = common::campaign(dir.path());
-    let mixed = |report: &cvc_analysis::report::Report| -> Vec<usize> {
-        let of = |t: &cvc_analysis::report::Table| {
+    let mixed = |report: &cvc_show::Document| -> Vec<usize> {
+        let of = |t: &cvc_show::Table| {
             let at = t.columns.iter().position(|c| c.id == "mixed");
             at.map_or(0, |at| {
                 t.rows

@@ -2,7 +2,7 @@
 
 use crate::common::campaign_measured;
 use camino::Utf8Path;
-use cvc_analysis::report::{Block, Plot, Report, build, write_all};
+use cvc_analysis::report::build;
 use cvc_core::campaign::Format;
 use cvc_core::plan::Plan;
 use cvc_core::point::{CheckpointerKind, Compression, Moment, Point};
@@ -11,6 +11,7 @@ use cvc_prediction::{
     delta::{packed_of, series_of},
     holdout::rebuild_index,
 };
+use cvc_show::{Block, Document, Plot, write_all};
 use std::{fs, path::Path};
 
 const MIB: f64 = 1_048_576.0;
@@ -42,7 +43,7 @@ fn point(mpi: &str) -> Point {
     }
 }
 
-fn again(dir: &Path) -> Report {
+fn again(dir: &Path) -> Document {
     build(&rebuild_index(Utf8Path::from_path(dir).expect("UTF-8")).expect("an index"))
         .expect("a report")
 }
@@ -56,12 +57,12 @@ enum Recorded {
 }
 
 /// Two points with two repeats each, of which that with MPICH has series.
-fn campaign(dir: &Path, recorded: Recorded) -> Report {
+fn campaign(dir: &Path, recorded: Recorded) -> Document {
     campaign_of(dir, recorded, Compression::None)
 }
 
 /// The same, of which what was written is compressed.
-fn campaign_of(dir: &Path, recorded: Recorded, compression: Compression) -> Report {
+fn campaign_of(dir: &Path, recorded: Recorded, compression: Compression) -> Document {
     let repeats = || {
         let wall = |s| Ok(vec![(names::WALL_S, s, Unit::Seconds)]);
         vec![wall(10.0), wall(10.2)]
@@ -228,7 +229,7 @@ fn section_of(to: &Path) -> String {
     section.expect("a section").to_owned()
 }
 
-fn plots_of(report: &Report) -> Vec<&Plot> {
+fn plots_of(report: &Document) -> Vec<&Plot> {
     let found = report.sections.iter().find(|s| s.id == "series");
     let blocks = found.expect("a section").blocks.iter();
     let plots = blocks.filter_map(|block| match block {

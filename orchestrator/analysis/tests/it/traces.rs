@@ -2,11 +2,12 @@
 
 use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
-use cvc_analysis::report::{Block, Report, build, write_all};
+use cvc_analysis::report::build;
 use cvc_core::campaign::Format;
 use cvc_core::point::{Point, TracerKind};
 use cvc_core::record::Unit;
 use cvc_prediction::holdout::rebuild_index;
+use cvc_show::{Block, Document, write_all};
 use std::{fs, path::Path};
 
 fn point(tracer: TracerKind, aggregators: Option<u32>) -> Point {
@@ -50,12 +51,12 @@ fn repeats(longer: f64, writers: Option<f64>) -> Vec<MadeRepeat> {
         .into()
 }
 
-fn report(dir: &Path, made: Vec<(Point, Vec<MadeRepeat>)>) -> Report {
+fn report(dir: &Path, made: Vec<(Point, Vec<MadeRepeat>)>) -> Document {
     campaign_measured(dir, made);
     again(dir)
 }
 
-fn again(dir: &Path) -> Report {
+fn again(dir: &Path) -> Document {
     build(&rebuild_index(Utf8Path::from_path(dir).expect("UTF-8")).expect("an index"))
         .expect("a report")
 }
@@ -77,7 +78,7 @@ fn traced() -> Vec<(Point, Vec<MadeRepeat>)> {
 }
 
 /// The section in Markdown.
-fn section(dir: &Path, report: &Report) -> Option<String> {
+fn section(dir: &Path, report: &Document) -> Option<String> {
     write_all(
         report,
         Utf8Path::from_path(&dir.join("report")).expect("UTF-8"),

@@ -60,9 +60,9 @@ const SAID: [(&str, &str, &[&str]); 31] = [
         ],
     ),
     ("report/traces.rs", "\"95 % from\"", &["ratio of pairs"]),
-    ("report/format.rs", "95 % prediction interval", PREDICTED),
+    ("show/src/format.rs", "95 % prediction interval", PREDICTED),
     (
-        "report/format.rs",
+        "show/src/format.rs",
         "95 % interval of the mean",
         &["mean of repeats", "mean of stopped repeats"],
     ),

@@ -1,17 +1,11 @@
 //! `cvc aa-test CAMPAIGN`
 
 use crate::command::records::warn_of_index;
-use crate::{
-    args::AaTestArgs,
-    exit_status::ExitStatus,
-    failure::Failure,
-    output,
-    text::{paragraph, table},
-};
+use crate::{args::AaTestArgs, exit_status::ExitStatus, failure::Failure, output};
 use cvc_analysis::aa_test::{AaTest, FalsePositives, aa_test};
 use cvc_index::Index;
 use cvc_session::campaigns::campaign_dir;
-use std::io::Write;
+use cvc_show::{Blocks, Table};
 
 /// Comparisons that are listed at most; JSON has all of them.
 const LISTED: usize = 20;
@@ -23,17 +17,8 @@ pub fn test(args: &AaTestArgs) -> Result<ExitStatus, Failure> {
     let index = Index::apart(dir.root())?;
     warn_of_index(dir.root(), &index)?;
     let result = aa_test(&index)?;
-    let mut out = output::shown_as(args.json);
-    if args.json {
-        writeln!(
-            out,
-            "{}",
-            serde_json::to_string_pretty(&result).map_err(std::io::Error::from)?
-        )?;
-        return Ok(ExitStatus::Done);
-    }
-    show(&mut out, &result)?;
-    if result.comparisons.is_empty() {
+    output::answer(args.json, &result, |out| show(out, &result))?;
+    if !args.json && result.comparisons.is_empty() {
         return Err(Failure::Other {
             status: ExitStatus::Model,
             message: format!(
@@ -49,30 +34,24 @@ pub fn test(args: &AaTestArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
-fn show(out: &mut impl Write, result: &AaTest) -> std::io::Result<()> {
+fn show(out: &mut Blocks, result: &AaTest) {
     if result.repeats.compared > 0 {
-        writeln!(
-            out,
-            "{}",
-            paragraph("", &describe("odd against even repeats", &result.repeats))
-        )?;
+        out.say(describe("odd against even repeats", &result.repeats));
     }
     if let Some(sites) = &result.sites {
-        writeln!(out, "{}", paragraph("", &describe("sites", sites)))?;
+        out.say(describe("sites", sites));
     }
-    let mut rows = table(
-        [
-            "point",
-            "at",
-            "quantity",
-            "compared",
-            "ratio",
-            "95 % interval",
-            "p",
-            "adjusted",
-        ],
-        &["at"],
-    );
+    let mut rows = Table::plain([
+        "point",
+        "at",
+        "quantity",
+        "compared",
+        "ratio",
+        "95 % interval",
+        "p",
+        "adjusted",
+    ])
+    .wrap(&["at"]);
     let different: Vec<_> = result
         .comparisons
         .iter()
@@ -86,7 +65,7 @@ fn show(out: &mut impl Write, result: &AaTest) -> std::io::Result<()> {
         );
         let of = |p: Option<f64>| p.map_or_else(|| "-".to_owned(), |p| format!("{p:.3}"));
         let ratio = format!("{:.3}{}", c.ratio, if found.differs { " *" } else { "" });
-        rows.add_row([
+        rows.row([
             &found.point,
             &found.at,
             &found.quantity,
@@ -97,21 +76,17 @@ fn show(out: &mut impl Write, result: &AaTest) -> std::io::Result<()> {
             &of(c.q_value),
         ]);
     }
-    if rows.row_count() > 0 {
-        writeln!(
-            out,
-            "\nfalse positives (*: also after the adjustment)\n\n{}",
-            rows.trim_fmt()
-        )?;
+    if !rows.rows.is_empty() {
+        out.heading("false positives (*: also after the adjustment)");
+        out.gap();
+        out.table(rows);
     }
     if different.len() > LISTED {
-        writeln!(
-            out,
+        out.line(format!(
             "and {} more; --json has all comparisons",
             different.len() - LISTED
-        )?;
+        ));
     }
-    Ok(())
 }
 
 fn describe(what: &str, found: &FalsePositives) -> String {

@@ -6,16 +6,16 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     output::{self, tell},
-    text::{paragraph, shown, table},
+    text::shown,
 };
 use cvc_analysis::{
     advice::{Advice, SCHEMA, Wishes, advice_report, advise as advise_upon},
     comparison::Side,
-    report::write_all,
 };
 use cvc_core::units::{counted, dollars, duration, size};
+use cvc_show::write_all;
+use cvc_show::{Blocks, Table};
 use serde::Serialize;
-use std::io::{self, Write};
 
 /// Candidates that are listed at most; JSON and reports have all.
 const LISTED: usize = 20;
@@ -63,22 +63,18 @@ pub fn advise(args: &AdviseArgs) -> Result<ExitStatus, Failure> {
             }
         }
     }
-    let mut out = output::shown_as(args.json);
-    if args.json {
-        let printed = Printed {
-            schema: SCHEMA,
-            advice: &advice,
-        };
-        let text = serde_json::to_string_pretty(&printed).map_err(io::Error::from)?;
-        writeln!(out, "{text}")?;
-        return Ok(ExitStatus::Done);
-    }
-    for (i, one) in advice.iter().enumerate() {
-        if i > 0 {
-            writeln!(out)?;
+    let printed = Printed {
+        schema: SCHEMA,
+        advice: &advice,
+    };
+    output::answer(args.json, &printed, |out| {
+        for (i, one) in advice.iter().enumerate() {
+            if i > 0 {
+                out.gap();
+            }
+            show(out, one);
         }
-        show(&mut out, one)?;
-    }
+    })?;
     Ok(ExitStatus::Done)
 }
 
@@ -97,12 +93,11 @@ fn nothing(programs: &[String], args: &AdviseArgs) -> Failure {
     }
 }
 
-fn show(out: &mut impl Write, advice: &Advice) -> io::Result<()> {
-    writeln!(out, "{}\n", paragraph("", &advice.sentence))?;
-    let mut rows = table(
-        ["candidate", "time", "cost", "stored", "place", "remarks"],
-        &["candidate", "remarks"],
-    );
+fn show(out: &mut Blocks, advice: &Advice) {
+    out.say(&advice.sentence);
+    out.gap();
+    let mut rows = Table::plain(["candidate", "time", "cost", "stored", "place", "remarks"])
+        .wrap(&["candidate", "remarks"]);
     for c in advice.candidates.iter().take(LISTED) {
         let cost = c
             .cost_usd
@@ -117,7 +112,7 @@ fn show(out: &mut impl Write, advice: &Advice) -> io::Result<()> {
                 }
             },
         );
-        rows.add_row([
+        rows.row([
             &c.label,
             &duration(c.time_s.value),
             &cost,
@@ -126,13 +121,12 @@ fn show(out: &mut impl Write, advice: &Advice) -> io::Result<()> {
             &c.remarks.join("; "),
         ]);
     }
-    writeln!(out, "{}", rows.trim_fmt())?;
+    out.table(rows);
     if advice.candidates.len() > LISTED {
-        writeln!(
-            out,
+        out.line(format!(
             "and {} more; --json has all",
             advice.candidates.len() - LISTED
-        )?;
+        ));
     }
     for next in &advice.next {
         let cost = next
@@ -145,7 +139,6 @@ fn show(out: &mut impl Write, advice: &Advice) -> io::Result<()> {
             counted(next.repeats, "more repeat"),
             duration(next.time_s)
         );
-        writeln!(out, "{}", paragraph("", &text))?;
+        out.say(text);
     }
-    Ok(())
 }

@@ -5,7 +5,6 @@ use crate::{
     args::SortBy,
     display::{Varying, duration},
     output::note,
-    text::{paragraph, table},
 };
 use camino::Utf8Path;
 use cvc_cloud::cost::{self, Expected, MachineFacts, PriceBook, SETUP_S, SiteCost, machines};
@@ -14,7 +13,8 @@ use cvc_core::campaign::{Credits, Market, Spec};
 use cvc_core::ids::PointId;
 use cvc_core::units::{MIB, dollars};
 use cvc_journal::price::NodeRate;
-use std::{collections::HashMap, io::Write};
+use cvc_show::{Blocks, Table};
+use std::collections::HashMap;
 
 fn or_unknown(value: Option<f64>, at_most: bool) -> String {
     match value {
@@ -44,33 +44,26 @@ pub fn of_point(
     }
 }
 
-/// The part of the plan about money.
-pub fn show(
-    out: &mut impl Write,
-    spec: &Spec,
-    expected: &Expected,
-    book: &PriceBook,
-    is_cut: bool,
-) -> std::io::Result<()> {
+/// The part of the plan about money. `is_cut`: runs do not come to their end.
+pub fn show(out: &mut Blocks, view: &View<'_>, is_cut: bool) {
+    let (spec, expected) = (&view.session.spec, &view.expected);
+    let book = &view.expectations.prices;
     let priced: Vec<&SiteCost> = expected.sites.iter().filter(|s| s.has_price()).collect();
-    let mut rows = table(
-        [
-            "site",
-            "node",
-            "node-hour",
-            "nodes",
-            "there",
-            "used by runs",
-            "total",
-        ],
-        &[],
-    );
+    let mut rows = Table::plain([
+        "site",
+        "node",
+        "node-hour",
+        "nodes",
+        "there",
+        "used by runs",
+        "total",
+    ]);
     for site in &priced {
         let node = site.rate.as_ref().ok().and_then(Option::as_ref);
         let at_most = node.is_some_and(NodeRate::is_at_most);
         let ec2 = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref());
         let what = node.and_then(|r| r.parts.first()).map(|p| p.what.clone());
-        rows.add_row([
+        rows.row([
             site.site.clone(),
             what.or_else(|| ec2?.instances.instance_types.first().cloned())
                 .unwrap_or_else(|| "node".into()),
@@ -89,10 +82,11 @@ pub fn show(
             or_unknown(site.usd, at_most),
         ]);
     }
-    writeln!(out, "\ncost\n{}", rows.trim_fmt())?;
-    total(out, spec, expected, &priced, is_cut)?;
+    out.heading("cost");
+    out.table(rows);
+    total(out, spec, expected, &priced, is_cut);
 
-    writeln!(out, "\nbreakdown:")?;
+    out.heading("breakdown:");
     for site in &priced {
         match &site.rate {
             Ok(Some(rate)) => {
@@ -113,43 +107,30 @@ pub fn show(
                     parts.join(", "),
                     rate.sources().join("; ")
                 );
-                writeln!(out, "{}", paragraph("  ", &parts))?;
-                bound(out, spec, site, rate)?;
+                out.item(1, parts);
+                bound(out, spec, site, rate);
             }
             Ok(None) => {}
-            Err(unknown) => writeln!(
-                out,
-                "{}",
-                paragraph(
-                    "  ",
-                    &format!("{}: {unknown}; {}", site.site, unknown.hint())
-                )
-            )?,
+            Err(unknown) => out.item(1, format!("{}: {unknown}; {}", site.site, unknown.hint())),
         }
-        others(out, spec, site, book)?;
-        credits(out, spec, site)?;
+        others(out, spec, site, book);
+        credits(out, spec, site);
     }
     if priced.iter().any(|s| s.instances > 0) {
-        assumptions(out, expected, &priced)?;
+        assumptions(out, expected, &priced);
     }
     for note in book.notes() {
-        writeln!(out, "{}", paragraph("  ", note))?;
+        out.item(1, note);
     }
-    Ok(())
 }
 
 /// What one run and one checkpoint of each point cost: what types are compared by.
-pub fn show_each(
-    out: &mut impl Write,
-    view: &View<'_>,
-    sort: Option<SortBy>,
-    varying: &Varying,
-) -> std::io::Result<()> {
+pub fn show_each(out: &mut Blocks, view: &View<'_>, sort: Option<SortBy>, varying: &Varying) {
     let expected = &view.expected;
     let one = expected.of_point(view.plan);
     let points = view.points(sort);
     let takes_checkpoints = points.iter().any(|(_, e)| e.checkpoint_s.is_some());
-    let mut rows = table(
+    let mut rows = Table::plain(
         ["point"]
             .into_iter()
             .chain(varying.names().iter().map(String::as_str))
@@ -160,7 +141,6 @@ pub fn show_each(
                     .into_iter()
                     .flatten(),
             ),
-        &[],
     );
     let mut bound_by_storage = 0;
     for (planned, estimate) in points {
@@ -196,33 +176,27 @@ pub fn show_each(
         if takes_checkpoints {
             row.extend(of_checkpoint);
         }
-        rows.add_row(row);
+        rows.row(row);
     }
-    if rows.row_count() == 0 {
-        return Ok(());
+    if rows.rows.is_empty() {
+        return;
     }
-    writeln!(
-        out,
-        "\ncost of one run{}\n{}",
-        if takes_checkpoints {
-            " and one checkpoint"
-        } else {
-            ""
-        },
-        rows.trim_fmt()
-    )?;
+    out.heading(match takes_checkpoints {
+        true => "cost of one run and one checkpoint",
+        false => "cost of one run",
+    });
+    out.table(rows);
     if bound_by_storage > 0 {
         let text = format!(
             "~: what the disks of the fullest node take for an image of the size at most, at the highest rate of their volumes and instance (as published on {})",
             machines::shipped().date
         );
-        writeln!(out, "{}", paragraph("", &text))?;
+        out.say(text);
     }
-    Ok(())
 }
 
 /// What the instances of each site are, and what is assumed of their speed.
-pub fn show_machines(out: &mut impl Write, view: &View<'_>) -> std::io::Result<()> {
+pub fn show_machines(out: &mut Blocks, view: &View<'_>) {
     let spec = &view.session.spec;
     let sites: Vec<_> = view
         .expected
@@ -234,24 +208,19 @@ pub fn show_machines(out: &mut impl Write, view: &View<'_>) -> std::io::Result<(
         })
         .collect();
     if sites.is_empty() {
-        return Ok(());
+        return;
     }
     let prices = &view.expectations.prices;
-    writeln!(
-        out,
-        "\nmachines (as published on {}):",
+    out.heading(format!(
+        "machines (as published on {}):",
         machines::shipped().date
-    )?;
+    ));
     for (site, ec2, name) in &sites {
         let what = prices.facts(name).map_or_else(
             || "nothing is known of this type".to_owned(),
             MachineFacts::describe,
         );
-        writeln!(
-            out,
-            "{}",
-            paragraph("  ", &format!("{site}: {name}: {what}"))
-        )?;
+        out.item(1, format!("{site}: {name}: {what}"));
         let elsewhere = prices.regions_with(name);
         if prices.on_demand(&ec2.region, name).is_err() && !elsewhere.is_empty() {
             let text = format!(
@@ -259,7 +228,7 @@ pub fn show_machines(out: &mut impl Write, view: &View<'_>) -> std::io::Result<(
                 ec2.region,
                 elsewhere.join(", ")
             );
-            writeln!(out, "{}", paragraph("    ", &text))?;
+            out.item(2, text);
         }
     }
     if sites
@@ -267,10 +236,10 @@ pub fn show_machines(out: &mut impl Write, view: &View<'_>) -> std::io::Result<(
         .any(|(_, _, name)| prices.facts(name).is_some_and(MachineFacts::is_arm))
     {
         let text = "arm64: your own programs have to be built for it; cvc builds its kernels and what `cvc install` installs there";
-        writeln!(out, "{}", paragraph("  ", text))?;
+        out.item(1, text);
     }
     let text = "speed: every vCPU is taken to compute equally fast, because no relative speed of these types is known here: the order by cost is that of prices and numbers of vCPUs, until you have measured";
-    writeln!(out, "{}", paragraph("  ", text))
+    out.item(1, text);
 }
 
 /// Says that prices which cvc carries are old.
@@ -287,13 +256,7 @@ pub fn tell_outdated(expected: &Expected, book: &PriceBook, file: &Utf8Path) {
 }
 
 /// All sites together, beside the budget.
-fn total(
-    out: &mut impl Write,
-    spec: &Spec,
-    expected: &Expected,
-    priced: &[&SiteCost],
-    is_cut: bool,
-) -> std::io::Result<()> {
+fn total(out: &mut Blocks, spec: &Spec, expected: &Expected, priced: &[&SiteCost], is_cut: bool) {
     let at_most = priced.iter().any(|s| {
         s.rate
             .as_ref()
@@ -332,27 +295,18 @@ fn total(
         Some(budget) => format!("; budget {}", dollars(budget.usd)),
         None => String::new(),
     };
-    writeln!(
-        out,
-        "{}",
-        paragraph("", &format!("total {all}{budget}{without}"))
-    )
+    out.say(format!("total {all}{budget}{without}"));
 }
 
 /// The reason why a machine's price is an upper bound.
-fn bound(
-    out: &mut impl Write,
-    spec: &Spec,
-    site: &SiteCost,
-    rate: &NodeRate,
-) -> std::io::Result<()> {
+fn bound(out: &mut Blocks, spec: &Spec, site: &SiteCost, rate: &NodeRate) {
     let market = spec
         .sites
         .get(&site.site)
         .and_then(|s| s.ec2.as_ref())
         .map(|e| e.instances.market);
     if !rate.parts.first().is_some_and(|p| p.price.at_most) {
-        return Ok(());
+        return;
     }
     let text = match market {
         Some(Market::Spot) => {
@@ -361,20 +315,15 @@ fn bound(
         Some(Market::SpotThenOnDemand) => {
             "the on-demand price, which applies where no spot instances are available"
         }
-        Some(Market::OnDemand) | None => return Ok(()),
+        Some(Market::OnDemand) | None => return,
     };
-    writeln!(out, "{}", paragraph("    ", text))
+    out.item(2, text);
 }
 
 /// The instance types that a site may get instead.
-fn others(
-    out: &mut impl Write,
-    spec: &Spec,
-    site: &SiteCost,
-    book: &PriceBook,
-) -> std::io::Result<()> {
+fn others(out: &mut Blocks, spec: &Spec, site: &SiteCost, book: &PriceBook) {
     let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else {
-        return Ok(());
+        return;
     };
     for name in ec2.instances.instance_types.iter().skip(1) {
         let what = match cost::instance_rate(
@@ -390,22 +339,17 @@ fn others(
             ),
             Err(unknown) => format!("{unknown}; {}", unknown.hint()),
         };
-        writeln!(
-            out,
-            "{}",
-            paragraph(
-                "    ",
-                &format!("or {name}, if the one before is not available: {what}")
-            )
-        )?;
+        out.item(
+            2,
+            format!("or {name}, if the one before is not available: {what}"),
+        );
     }
-    Ok(())
 }
 
 /// What burstable instance types mean for measurements.
-fn credits(out: &mut impl Write, spec: &Spec, site: &SiteCost) -> std::io::Result<()> {
+fn credits(out: &mut Blocks, spec: &Spec, site: &SiteCost) {
     let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else {
-        return Ok(());
+        return;
     };
     let burstable = ec2
         .instances
@@ -413,20 +357,11 @@ fn credits(out: &mut impl Write, spec: &Spec, site: &SiteCost) -> std::io::Resul
         .iter()
         .filter_map(|name| Some((name, Credits::of(name, ec2.instances.credits)?)));
     for (name, credits) in burstable {
-        writeln!(
-            out,
-            "{}",
-            paragraph("    ", &format!("warning: {name}: {}", credits.remark()))
-        )?;
+        out.item(2, format!("warning: {name}: {}", credits.remark()));
     }
-    Ok(())
 }
 
-fn assumptions(
-    out: &mut impl Write,
-    expected: &Expected,
-    priced: &[&SiteCost],
-) -> std::io::Result<()> {
+fn assumptions(out: &mut Blocks, expected: &Expected, priced: &[&SiteCost]) {
     let turns = if expected.in_turn && expected.sites.len() > 1 {
         ", also while another site runs"
     } else {
@@ -436,7 +371,7 @@ fn assumptions(
         "instances are billed by the second, for at least a minute, from their start to the last run of their site{turns}; this includes {} for each site to boot and set up, but no repeats of failed runs",
         duration(SETUP_S)
     );
-    writeln!(out, "{}", paragraph("  ", &text))?;
+    out.item(1, text);
     let bytes: u64 = priced.iter().map(|s| s.transfer_bytes).sum();
     if bytes > 0 {
         let dollars = priced
@@ -449,7 +384,6 @@ fn assumptions(
             bytes as f64 / MIB,
             or_unknown(dollars, false)
         );
-        writeln!(out, "{}", paragraph("  ", &text))?;
+        out.item(1, text);
     }
-    Ok(())
 }

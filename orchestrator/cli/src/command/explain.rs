@@ -1,12 +1,6 @@
 //! `cvc explain`
 
-use crate::{
-    args::ExplainArgs,
-    exit_status::ExitStatus,
-    failure::Failure,
-    output,
-    text::{paragraph, table},
-};
+use crate::{args::ExplainArgs, exit_status::ExitStatus, failure::Failure, output};
 use cvc_core::{
     plan::{Plan, select_points},
     store::CampaignDir,
@@ -17,8 +11,8 @@ use cvc_session::{
     campaigns::{campaign_dir, read_plan},
     explanation::{ExplainedRun, Explanation, end_of_output, explain_id, explain_points},
 };
+use cvc_show::{Blocks, Table};
 use serde::Serialize;
-use std::io::{self, Write};
 
 /// Lines of a failed program's output that are shown.
 const LINES: usize = 8;
@@ -43,22 +37,18 @@ pub fn explain(args: &ExplainArgs) -> Result<ExitStatus, Failure> {
         CampaignState::default()
     };
     let found = find(args, &dir, &plan, &state)?;
-    let mut out = output::shown_as(args.json);
-    if args.json {
-        let printed = Printed {
-            schema: 1,
-            explanations: &found,
-        };
-        let text = serde_json::to_string_pretty(&printed).map_err(io::Error::from)?;
-        writeln!(out, "{text}")?;
-        return Ok(ExitStatus::Done);
-    }
-    for (i, explanation) in found.iter().enumerate() {
-        if i > 0 {
-            writeln!(out)?;
+    let printed = Printed {
+        schema: 1,
+        explanations: &found,
+    };
+    output::answer(args.json, &printed, |out| {
+        for (i, explanation) in found.iter().enumerate() {
+            if i > 0 {
+                out.gap();
+            }
+            show(out, &dir, explanation);
         }
-        show(&mut out, &dir, explanation)?;
-    }
+    })?;
     Ok(ExitStatus::Done)
 }
 
@@ -137,7 +127,7 @@ fn as_planned(excluded: &cvc_core::point::Excluded) -> cvc_core::point::PlannedP
     }
 }
 
-fn show(out: &mut impl Write, dir: &CampaignDir, explanation: &Explanation) -> io::Result<()> {
+fn show(out: &mut Blocks, dir: &CampaignDir, explanation: &Explanation) {
     match explanation {
         Explanation::Run(run) => show_run(out, dir, run),
         Explanation::Point {
@@ -146,18 +136,19 @@ fn show(out: &mut impl Write, dir: &CampaignDir, explanation: &Explanation) -> i
             why,
             runs,
         } => {
-            writeln!(out, "point {point}")?;
-            writeln!(out, "{}", paragraph("  ", &listed(factors)))?;
-            writeln!(out, "{}", paragraph("  ", why))?;
-            let mut rows = table(["run", "repeat", "state", "why"], &["why"]);
+            out.line(format!("point {point}"));
+            out.item(1, listed(factors));
+            out.item(1, why);
+            let mut rows = Table::plain(["run", "repeat", "state", "why"]).wrap(&["why"]);
             for run in runs {
-                rows.add_row([&run.run, &run.repeat, run.state, &run.why]);
+                rows.row([&run.run, &run.repeat, run.state, &run.why]);
             }
-            writeln!(out, "\n{}", rows.trim_fmt())
+            out.gap();
+            out.table(rows);
         }
         Explanation::Excluded { factors, why } => {
-            writeln!(out, "{}", paragraph("", &listed(factors)))?;
-            writeln!(out, "{}", paragraph("  ", why))
+            out.say(listed(factors));
+            out.item(1, why);
         }
     }
 }
@@ -170,17 +161,13 @@ fn listed(factors: &[(String, String)]) -> String {
         .join(" ")
 }
 
-fn show_run(out: &mut impl Write, dir: &CampaignDir, run: &ExplainedRun) -> io::Result<()> {
-    writeln!(out, "run {}: {}, {}", run.run, run.point, run.repeat)?;
-    writeln!(
-        out,
-        "{}",
-        paragraph("  ", &format!("{}: {}", run.state, run.why))
-    )?;
+fn show_run(out: &mut Blocks, dir: &CampaignDir, run: &ExplainedRun) {
+    out.line(format!("run {}: {}, {}", run.run, run.point, run.repeat));
+    out.item(1, format!("{}: {}", run.state, run.why));
     if !run.attempts.is_empty() {
-        let mut rows = table(["attempt", "started", "took", "nodes", "end"], &["end"]);
+        let mut rows = Table::plain(["attempt", "started", "took", "nodes", "end"]).wrap(&["end"]);
         for attempt in &run.attempts {
-            rows.add_row([
+            rows.row([
                 attempt.number.to_string(),
                 attempt.started.clone().unwrap_or_else(|| "-".to_owned()),
                 attempt.took_s.map_or_else(|| "-".to_owned(), duration),
@@ -192,14 +179,15 @@ fn show_run(out: &mut impl Write, dir: &CampaignDir, run: &ExplainedRun) -> io::
                 attempt.end.clone(),
             ]);
         }
-        writeln!(out, "\n{}", rows.trim_fmt())?;
+        out.gap();
+        out.table(rows);
     }
     let Some(directory) = &run.directory else {
-        return Ok(());
+        return;
     };
-    writeln!(out, "\n{}", dir.root().join(directory))?;
+    out.heading(dir.root().join(directory).to_string());
     if run.state != "failed" {
-        return Ok(());
+        return;
     }
     for (name, text) in end_of_output(dir, run) {
         let lines: Vec<&str> = text
@@ -209,12 +197,11 @@ fn show_run(out: &mut impl Write, dir: &CampaignDir, run: &ExplainedRun) -> io::
         if lines.is_empty() {
             continue;
         }
-        writeln!(out, "\nthe end of {name}:")?;
+        out.heading(format!("the end of {name}:"));
         for line in &lines[lines.len().saturating_sub(LINES)..] {
-            writeln!(out, "  {line}")?;
+            out.line(format!("  {line}"));
         }
     }
-    Ok(())
 }
 
 /// Whether a line is a note or a warning of DMTCP, as it writes to every program's standard error: `[…, Warning] at file.cpp:158 in …`.

@@ -7,7 +7,7 @@ use crate::{
     failure::Failure,
     machine::runtime,
     output, session_log,
-    text::{shown, table},
+    text::shown,
 };
 use cvc_core::campaign::Spec;
 use cvc_core::plan::{self};
@@ -17,6 +17,7 @@ use cvc_session::{
     campaigns::{is_standing, load_of_site},
     install_one,
 };
+use cvc_show::Table;
 use cvc_sites::install::{self, InstallReport, Lock, Request};
 use std::io::Write;
 use tokio::{
@@ -110,18 +111,18 @@ fn show(report: &InstallReport, dir: &CampaignDir) -> Result<(), Failure> {
     let Some(site) = lock.sites.get(&report.site) else {
         return Ok(());
     };
-    let mut table = table(["component", "version", "from", "at"], &["at"]);
+    let mut table = Table::plain(["component", "version", "from", "at"]).wrap(&["at"]);
     for (name, component) in &site.components {
         let from = if component.package.is_empty() {
             component.source.clone()
         } else {
             format!("{} {}", component.package, component.package_version)
         };
-        table.add_row([name, &component.version, &from, &component.path]);
+        table.row([name, &component.version, &from, &component.path]);
     }
     output::tell(format_args!(
         "{}\nlocked in {}",
-        table.trim_fmt(),
+        table,
         shown(&Lock::file(dir))
     ));
     Ok(())

@@ -6,13 +6,13 @@ use crate::{
     failure::Failure,
     machine::{clouds, runtime},
     output,
-    text::table,
 };
 use cvc_cloud::cost::{self, PriceBook};
 use cvc_cloud::provider::{Account, Clouds, ProviderError};
 use cvc_core::campaign::{Ec2Settings, Market, Spec};
 use cvc_core::units::dollars;
 use cvc_session::campaigns::load;
+use cvc_show::Table;
 use cvc_sites::error::CampaignError;
 use std::io::Write;
 
@@ -76,10 +76,8 @@ async fn ask(
 }
 
 fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
-    let mut rows = table(
-        ["site", "region", "type", "market", "an hour", "from"],
-        &["from"],
-    );
+    let mut rows =
+        Table::plain(["site", "region", "type", "market", "an hour", "from"]).wrap(&["from"]);
     for (name, ec2) in spec
         .sites
         .iter()
@@ -95,7 +93,7 @@ fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
                     Ok(price) => (dollars(price.usd_per_hour), price.source()),
                     Err(_) => ("unknown".to_owned(), "not in the price list".to_owned()),
                 };
-                rows.add_row([
+                rows.row([
                     name.clone(),
                     ec2.region.clone(),
                     instance_type.clone(),
@@ -118,5 +116,5 @@ fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
             }
         }
     }
-    writeln!(output::shown(), "{}", rows.trim_fmt())
+    writeln!(output::shown(), "{rows}")
 }

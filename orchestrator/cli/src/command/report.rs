@@ -93,7 +93,7 @@ pub struct Written {
 pub fn write(dir: &CampaignDir, to: &Utf8Path, formats: &[Format]) -> Result<Written, Failure> {
     let index = rebuild_index(dir.root())?;
     let report = cvc_analysis::report::build(&index)?;
-    let files = cvc_analysis::report::write_all(&report, to, formats)?;
+    let files = cvc_show::write_all(&report, to, formats)?;
     Ok(Written {
         files,
         gate: HoldoutResult::read(&index)?.as_ref().map(Gate::of),

@@ -6,30 +6,29 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     output,
-    text::{paragraph, shown, table},
+    text::shown,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::report::{self, Section};
 use cvc_core::campaign::Format;
 use cvc_core::units::counted;
 use cvc_paper::paper::{self, Counts, Measurements, Paper, Reproduction};
 use cvc_paper::rerun;
+use cvc_show::{Blocks, Section, Table};
 use indexmap::IndexSet;
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     let dirs = directories(args)?;
     let Some(name) = &args.paper else {
-        list_papers(&mut output::shown(), &dirs)?;
+        output::print(&list_papers(&dirs)?)?;
         return Ok(ExitStatus::Done);
     };
     let folder = folder(name, &dirs)?;
     let paper = paper::load(folder.as_std_path())?;
     if args.list {
-        list_tables(&mut output::shown(), &paper)?;
+        let mut out = Blocks::default();
+        list_tables(&mut out, &paper);
+        output::print(&out)?;
         return Ok(ExitStatus::Done);
     }
     let only = tables(&paper, &args.table)?;
@@ -62,30 +61,31 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
             chosen.sections.retain(|s| s.id == "tables");
             chosen
         });
-        files.extend(report::write_all(
+        files.extend(cvc_show::write_all(
             chosen.as_ref().unwrap_or(&report),
             &to,
             &[*format],
         )?);
     }
-    let mut out = output::told();
-    summary(&mut out, &judged)?;
-    found(&mut out, &judged)?;
+    let mut out = Blocks::default();
+    summary(&mut out, &judged);
+    found(&mut out, &judged);
     for text in &rerun.series {
-        writeln!(out, "{}", paragraph("", text))?;
+        out.say(text);
     }
     let is_asked = args.measure.measure || !args.measure.from.is_empty();
     let provenance = rerun.provenance;
-    let status = provenance.show(&mut out, &judged, &rerun.measurements, is_asked)?;
-    show_files(&mut out, &files, &to)?;
+    let status = provenance.show(&mut out, &judged, &rerun.measurements, is_asked);
+    show_files(&mut out, &files, &to);
     if wanted.contains(&Format::Csv) {
         let all = if judged.tables.is_empty() {
             ""
         } else {
             ": cells.csv has all cells"
         };
-        writeln!(out, "{}{all}", shown(&to.join("csv")))?;
+        out.line(format!("{}{all}", shown(&to.join("csv"))));
     }
+    output::tell_blocks(&out);
     Ok(status)
 }
 
@@ -140,7 +140,7 @@ fn reruns(
 }
 
 /// Names the written files, and how many tables a LaTeX file reads.
-fn show_files(out: &mut impl Write, files: &[Utf8PathBuf], to: &Utf8PathBuf) -> io::Result<()> {
+fn show_files(out: &mut Blocks, files: &[Utf8PathBuf], to: &Utf8PathBuf) {
     let is_table = |f: &&Utf8PathBuf| f.extension() == Some("tex") && f.parent() != Some(to);
     for file in files.iter().filter(|f| f.parent() == Some(to)) {
         let tables = if file.extension() == Some("tex") {
@@ -152,9 +152,8 @@ fn show_files(out: &mut impl Write, files: &[Utf8PathBuf], to: &Utf8PathBuf) -> 
         } else {
             String::new()
         };
-        writeln!(out, "{}{tables}", shown(file))?;
+        out.line(format!("{}{tables}", shown(file)));
     }
-    Ok(())
 }
 
 /// Which campaigns the measured cells come from.
@@ -172,11 +171,11 @@ impl Provenance {
     /// Says who measured how many cells, or why none was measured, and what the command ends with. `is_asked`: the user wants measurements.
     fn show(
         &self,
-        out: &mut impl Write,
+        out: &mut Blocks,
         judged: &Reproduction,
         measurements: &Measurements,
         is_asked: bool,
-    ) -> Result<ExitStatus, Failure> {
+    ) -> ExitStatus {
         let cells: usize = judged.tables.iter().map(|t| t.counts.judged).sum();
         for dir in &self.by {
             let name = self.from.iter().find(|c| c.dir == *dir).map(|c| &c.name);
@@ -188,10 +187,10 @@ impl Provenance {
                 0 => String::new(),
                 own => format!("{own} of {} ", counted(cells, "cell")),
             };
-            writeln!(out, "{count}measured by {}", shown(dir))?;
+            out.line(format!("{count}measured by {}", shown(dir)));
         }
         if !self.by.is_empty() {
-            return Ok(ExitStatus::Done);
+            return ExitStatus::Done;
         }
         let ran: Vec<&measure::ReadCampaign> = self
             .from
@@ -200,10 +199,10 @@ impl Provenance {
             .collect();
         if ran.is_empty() {
             if !is_asked {
-                return Ok(ExitStatus::Done);
+                return ExitStatus::Done;
             }
-            writeln!(out, "nothing was measured: no run succeeded")?;
-            return Ok(ExitStatus::RunsFailed);
+            out.line("nothing was measured: no run succeeded");
+            return ExitStatus::RunsFailed;
         }
         if is_asked || !self.programs.is_empty() {
             let text = format!(
@@ -211,13 +210,13 @@ impl Provenance {
                 counted(cells, "cell"),
                 self.why(&ran)
             );
-            writeln!(out, "{}", paragraph("", &text))?;
+            out.say(text);
         }
-        Ok(if is_asked {
+        if is_asked {
             ExitStatus::CannotTell
         } else {
             ExitStatus::Done
-        })
+        }
     }
 
     /// Why campaigns with runs have no cell of these tables.
@@ -316,8 +315,9 @@ fn tables<'p>(paper: &'p Paper, asked: &[String]) -> Result<Vec<&'p str>, Failur
     asked.iter().map(find).collect()
 }
 
-fn list_papers(out: &mut impl Write, dirs: &[PathBuf]) -> Result<(), Failure> {
-    let mut rows = table(["paper", "tables", "errors known", "title"], &["title"]);
+fn list_papers(dirs: &[PathBuf]) -> Result<Blocks, Failure> {
+    let mut out = Blocks::default();
+    let mut rows = Table::plain(["paper", "tables", "errors known", "title"]).wrap(&["title"]);
     for name in paper::known(dirs) {
         let Some(folder) = paper::find(&name, dirs) else {
             continue;
@@ -327,35 +327,33 @@ fn list_papers(out: &mut impl Write, dirs: &[PathBuf]) -> Result<(), Failure> {
             0 => "none".to_owned(),
             n => n.to_string(),
         };
-        rows.add_row([name, tables, paper.anomalies.len().to_string(), paper.title]);
+        rows.row([name, tables, paper.anomalies.len().to_string(), paper.title]);
     }
-    writeln!(out, "{}", rows.trim_fmt())?;
-    Ok(())
+    out.table(rows);
+    Ok(out)
 }
 
-fn list_tables(out: &mut impl Write, paper: &Paper) -> Result<(), Failure> {
+fn list_tables(out: &mut Blocks, paper: &Paper) {
     if paper.tables.is_empty() {
-        writeln!(
-            out,
+        out.line(format!(
             "{} has no table here, but {} that are wrong or doubtful: cvc reproduce {}",
             paper.id,
             counted(paper.anomalies.len(), "place"),
             paper.id
-        )?;
-        return Ok(());
+        ));
+        return;
     }
-    let mut rows = table(["table", "page", "rows", "about"], &["about"]);
+    let mut rows = Table::plain(["table", "page", "rows", "about"]).wrap(&["about"]);
     for t in &paper.tables {
         let d = &t.definition;
-        rows.add_row([
+        rows.row([
             d.id.clone(),
             d.page.map(|p| p.to_string()).unwrap_or_default(),
             t.rows().len().to_string(),
             d.caption.clone(),
         ]);
     }
-    writeln!(out, "{}", rows.trim_fmt())?;
-    Ok(())
+    out.table(rows);
 }
 
 /// A column of the overview: its heading, what it counts, and the meaning of the heading.
@@ -414,30 +412,20 @@ const COUNTED: [Counted; 9] = [
     },
 ];
 
-/// Columns of a terminal whose width is unknown.
-const WIDTH: u16 = 80;
-
-/// Keeps a table as narrow as the narrowest usual terminal where nothing says how wide the reader's is.
-fn narrow(rows: &mut comfy_table::Table) {
-    if rows.width().is_none() {
-        rows.set_width(WIDTH);
-    }
-}
-
 /// The overview: how the cells of each table came out, without columns that have nothing, and what its headings mean.
-fn summary(out: &mut impl Write, judged: &Reproduction) -> Result<(), Failure> {
+fn summary(out: &mut Blocks, judged: &Reproduction) {
     let total = judged
         .tables
         .iter()
         .fold(Counts::default(), |sum, t| sum.plus(t.counts));
     if total.judged == 0 {
-        return Ok(());
+        return;
     }
     let shown: Vec<&Counted> = COUNTED.iter().filter(|c| (c.of)(&total) > 0).collect();
     let header = ["table", "cells"]
         .into_iter()
         .chain(shown.iter().map(|c| c.heading));
-    let mut rows = table(header, &[]);
+    let mut rows = Table::plain(header);
     let line = |name: &str, c: &Counts| {
         let counts = shown.iter().map(|column| (column.of)(c).to_string());
         [name.to_owned(), c.judged.to_string()]
@@ -448,34 +436,33 @@ fn summary(out: &mut impl Write, judged: &Reproduction) -> Result<(), Failure> {
     let (numbers, texts): (Vec<_>, Vec<_>) =
         judged.tables.iter().partition(|t| t.counts.judged > 0);
     for t in &numbers {
-        rows.add_row(line(&t.definition.id, &t.counts));
+        rows.row(line(&t.definition.id, &t.counts));
     }
     if numbers.len() > 1 {
-        rows.add_row(line("all", &total));
+        rows.row(line("all", &total));
     }
-    writeln!(out, "{}", rows.trim_fmt())?;
+    out.table(rows);
     for column in shown {
         let text = format!("{}: {}", column.heading, column.meaning);
-        writeln!(out, "{}", paragraph("  ", &text))?;
+        out.item(1, text);
     }
     if !texts.is_empty() {
         let names: Vec<&str> = texts.iter().map(|t| t.definition.id.as_str()).collect();
         let text = format!("nothing to judge in: {}", names.join(", "));
-        writeln!(out, "{}", paragraph("  ", &text))?;
+        out.item(1, text);
     }
-    writeln!(out)?;
-    Ok(())
+    out.gap();
 }
 
 /// What is wrong in print: all misprints, and of a paper without tables the places that are wrong or doubtful.
-fn found(out: &mut impl Write, judged: &Reproduction) -> Result<(), Failure> {
+fn found(out: &mut Blocks, judged: &Reproduction) {
     let misprints = paper::misprints(judged);
     if !misprints.is_empty() {
         let header = ["table", "page", "where", "printed", "likely", "confidence"];
-        let mut rows = table(header, &["where", "printed", "likely"]);
+        let mut rows = Table::plain(header).wrap(&["where", "printed", "likely"]);
         for m in &misprints {
             let page = m.table.page.map(|p| p.to_string()).unwrap_or_default();
-            rows.add_row([
+            rows.row([
                 m.table.id.clone(),
                 page,
                 format!("{}: {}", m.about, m.column.heading),
@@ -484,27 +471,28 @@ fn found(out: &mut impl Write, judged: &Reproduction) -> Result<(), Failure> {
                 m.confidence.word().to_owned(),
             ]);
         }
-        narrow(&mut rows);
-        writeln!(out, "{} wrong in print:", counted(misprints.len(), "cell"))?;
-        writeln!(out, "{}", rows.trim_fmt())?;
-        writeln!(out)?;
+        rows.fallback_width = Some(80);
+        out.line(format!(
+            "{} wrong in print:",
+            counted(misprints.len(), "cell")
+        ));
+        out.table(rows);
+        out.gap();
     }
     if judged.tables.is_empty() {
         let header = ["where", "what", "printed", "likely", "confidence"];
-        let mut rows = table(header, &["where", "what", "printed", "likely"]);
+        let mut rows = Table::plain(header).wrap(&["where", "what", "printed", "likely"]);
         for a in &judged.anomalies {
             let texts = [&a.table, &a.cell, &a.printed, &a.likely].map(Clone::clone);
-            rows.add_row(texts.into_iter().chain([a.confidence.word().to_owned()]));
+            rows.row(texts.into_iter().chain([a.confidence.word().to_owned()]));
         }
-        narrow(&mut rows);
+        rows.fallback_width = Some(80);
         let places = counted(judged.anomalies.len(), "place");
-        writeln!(
-            out,
+        out.line(format!(
             "{} has no table here; {places} wrong or doubtful:",
             judged.paper
-        )?;
-        writeln!(out, "{}", rows.trim_fmt())?;
-        writeln!(out)?;
+        ));
+        out.table(rows);
+        out.gap();
     }
-    Ok(())
 }

@@ -21,7 +21,6 @@ pub fn schema(of: SchemaOf) -> Result<ExitStatus, Failure> {
             return Ok(ExitStatus::Done);
         }
     };
-    let text = serde_json::to_string_pretty(&generated).map_err(std::io::Error::from)?;
-    writeln!(output::shown_as(true), "{text}")?;
+    output::print_json(&generated)?;
     Ok(ExitStatus::Done)
 }

@@ -1,15 +1,12 @@
 //! The expected space of checkpoints, as `cvc plan` shows it and `cvc run` checks it.
 
-use crate::text::paragraph;
 use cvc_core::units::counted;
 use cvc_prediction::space::{CheckpointSpace, SpaceBasis};
-use std::{collections::BTreeMap, io::Write};
+use cvc_show::Blocks;
+use std::collections::BTreeMap;
 
 /// Shows what the space of checkpoints is based on.
-pub fn show_basis<'a>(
-    out: &mut impl Write,
-    spaces: impl Iterator<Item = &'a CheckpointSpace>,
-) -> std::io::Result<()> {
+pub fn show_basis<'a>(out: &mut Blocks, spaces: impl Iterator<Item = &'a CheckpointSpace>) {
     let mut counts: BTreeMap<SpaceBasis, usize> = BTreeMap::new();
     let mut without_data = 0;
     for space in spaces {
@@ -17,7 +14,7 @@ pub fn show_basis<'a>(
         without_data += usize::from(!space.is_whole);
     }
     if counts.is_empty() {
-        return Ok(());
+        return;
     }
     let parts: Vec<String> = counts
         .into_iter()
@@ -31,20 +28,15 @@ pub fn show_basis<'a>(
             format!("{} {from}", counted(count, "point"))
         })
         .collect();
-    writeln!(
-        out,
-        "{}",
-        paragraph(
-            "",
-            &format!("space of checkpoints, at most: {}", parts.join(", "))
-        )
-    )?;
+    out.say(format!(
+        "space of checkpoints, at most: {}",
+        parts.join(", ")
+    ));
     if without_data > 0 {
         let line = format!(
             "(the descriptors of {}, marked ≥, do not say how many data they hold: a first run tells)",
             counted(without_data, "point")
         );
-        writeln!(out, "{}", paragraph("", &line))?;
+        out.say(line);
     }
-    Ok(())
 }

@@ -7,24 +7,26 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     output,
-    text::{paragraph, shown, table},
+    text::shown,
 };
 use camino::Utf8PathBuf;
 use cvc_controller::runner::means_of;
 use cvc_core::ids::{PointId, RunId};
 use cvc_core::outcome::Outcome;
-use cvc_core::plan::PlannedRun;
+use cvc_core::plan::{Plan, PlannedRun};
 use cvc_core::point::{PlannedPoint, Repeat};
 use cvc_core::record::names;
 use cvc_core::store::CampaignDir;
 use cvc_core::units::{counted, size};
-use cvc_index::unsound_records;
+use cvc_index::{UnsoundRecords, unsound_records};
 use cvc_journal::{CampaignState, RunState};
 use cvc_session::{
     campaigns::{campaign_dir, clock_warning},
     run_words::{MISSING, NOT_NEEDED, RunWords},
 };
-use std::{collections::HashMap, io::Write, time::Duration};
+use cvc_show::{Blocks, Table, fits};
+use serde_json::{Value, json};
+use std::{collections::HashMap, time::Duration};
 
 pub fn status(args: &StatusArgs) -> Result<ExitStatus, Failure> {
     let Some(pause) = args.watch else {
@@ -62,52 +64,108 @@ fn once(args: &StatusArgs, is_first: bool) -> Result<bool, Failure> {
     };
     warn(dir.root(), &unsound);
     let words = RunWords::of(&dir, &plan, &state);
-    let mut out = output::shown_as(args.json);
     if args.json {
-        let unsound: HashMap<&str, &str> = unsound
-            .iter()
-            .map(|of| (of.run.as_str(), of.records.as_str()))
-            .collect();
-        let runs: Vec<_> = plan
-            .runs
-            .iter()
-            .map(|r| {
-                let (word, detail) = words.of_run(r);
-                let mut value = serde_json::json!({ "run": r.id, "point": r.point, "repeat": r.repeat, "state": word, "detail": detail });
-                if let Some(records) = unsound.get(r.id.as_str()) {
-                    value["records"] = (*records).into();
-                }
-                if let Some(output) = output_of(&dir, &state, r) {
-                    value["output"] = output.as_str().into();
-                }
-                value
-            })
-            .collect();
-        let value = serde_json::json!({ "campaign": plan.campaign, "completed": state.completed, "runs": runs });
-        writeln!(
-            out,
-            "{}",
-            serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?
-        )?;
-        return Ok(state.completed);
+        output::print_json(&as_json(&dir, &plan, &state, &words, &unsound))?;
+    } else {
+        let mut out = Blocks::default();
+        Progress::of(&dir, &plan, &state, &words).show(&mut out);
+        output::print(&out)?;
     }
-    let varying = Varying::of(plan.points.iter().map(|p| &p.point));
-    let mut rows: Vec<(&PlannedPoint, [u64; 4], Vec<&RunId>)> = Vec::new();
-    let mut failures = Vec::new();
-    let mut total = [0u64; 4];
-    let (mut missing, mut not_needed) = (0u64, 0u64);
-    let mut runs_of: HashMap<&PointId, Vec<&PlannedRun>> = HashMap::new();
-    for run in &plan.runs {
-        runs_of.entry(&run.point).or_default().push(run);
+    Ok(state.completed)
+}
+
+fn as_json(
+    dir: &CampaignDir,
+    plan: &Plan,
+    state: &CampaignState,
+    words: &RunWords<'_>,
+    unsound: &[UnsoundRecords],
+) -> Value {
+    let unsound: HashMap<&str, &str> = unsound
+        .iter()
+        .map(|of| (of.run.as_str(), of.records.as_str()))
+        .collect();
+    let run = |r: &PlannedRun| {
+        let (word, detail) = words.of_run(r);
+        let mut value = json!({ "run": r.id, "point": r.point, "repeat": r.repeat, "state": word, "detail": detail });
+        if let Some(records) = unsound.get(r.id.as_str()) {
+            value["records"] = (*records).into();
+        }
+        if let Some(output) = output_of(dir, state, r) {
+            value["output"] = output.as_str().into();
+        }
+        value
+    };
+    let runs: Vec<Value> = plan.runs.iter().map(run).collect();
+    json!({ "campaign": plan.campaign, "completed": state.completed, "runs": runs })
+}
+
+/// The runs of a point by their states, in the order of [`STATES`].
+struct PointRow<'a> {
+    planned: &'a PlannedPoint,
+    counts: [u64; 4],
+    measured: Vec<&'a RunId>,
+}
+
+/// How far a campaign is.
+struct Progress<'a> {
+    dir: &'a CampaignDir,
+    plan: &'a Plan,
+    state: &'a CampaignState,
+    varying: Varying,
+    rows: Vec<PointRow<'a>>,
+    /// The last failure of each point, and the file with what the program said.
+    failures: Vec<(String, Option<Utf8PathBuf>)>,
+    total: [u64; 4],
+    missing: u64,
+    not_needed: u64,
+}
+
+impl<'a> Progress<'a> {
+    fn of(
+        dir: &'a CampaignDir,
+        plan: &'a Plan,
+        state: &'a CampaignState,
+        words: &RunWords<'_>,
+    ) -> Self {
+        let mut all = Self {
+            dir,
+            plan,
+            state,
+            varying: Varying::of(plan.points.iter().map(|p| &p.point)),
+            rows: Vec::new(),
+            failures: Vec::new(),
+            total: [0; 4],
+            missing: 0,
+            not_needed: 0,
+        };
+        let mut runs_of: HashMap<&PointId, Vec<&PlannedRun>> = HashMap::new();
+        for run in &plan.runs {
+            runs_of.entry(&run.point).or_default().push(run);
+        }
+        for planned in &plan.points {
+            let runs = runs_of.get(&planned.id).into_iter().flatten();
+            all.add_point(planned, runs.copied(), words);
+        }
+        all
     }
-    for planned in &plan.points {
-        let mut counts = [0u64; 4];
+
+    fn add_point(
+        &mut self,
+        planned: &'a PlannedPoint,
+        runs: impl Iterator<Item = &'a PlannedRun>,
+        words: &RunWords<'_>,
+    ) {
+        let mut row = PointRow {
+            planned,
+            counts: [0; 4],
+            measured: Vec::new(),
+        };
         let mut last = None;
-        let mut measured = Vec::new();
-        for run in runs_of.get(&planned.id).into_iter().flatten() {
+        for run in runs {
             let (word, detail) = words.of_run(run);
             if word == NOT_NEEDED {
-                not_needed += 1;
+                self.not_needed += 1;
                 continue;
             }
             let column = match word {
@@ -116,93 +174,127 @@ fn once(args: &StatusArgs, is_first: bool) -> Result<bool, Failure> {
                 "skipped" | "quarantined" => 2,
                 _ => 3,
             };
-            missing += u64::from(word == MISSING);
-            counts[column] += 1;
-            total[column] += 1;
+            self.missing += u64::from(word == MISSING);
+            row.counts[column] += 1;
+            self.total[column] += 1;
             if word == "succeeded" && matches!(run.repeat, Repeat::Measured(_)) {
-                measured.push(&run.id);
+                row.measured.push(&run.id);
             }
             if word == "failed" {
-                last = Some((detail.unwrap_or_default(), output_of(&dir, &state, run)));
+                let output = output_of(self.dir, self.state, run);
+                last = Some((detail.unwrap_or_default(), output));
             }
         }
         if let Some((detail, output)) = last {
-            failures.push((
-                format!("{}: {detail}", varying.show(&planned.point)),
-                output,
+            let point = self.varying.show(&planned.point);
+            self.failures.push((format!("{point}: {detail}"), output));
+        }
+        self.rows.push(row);
+    }
+
+    fn show(&self, out: &mut Blocks) {
+        self.show_totals(out);
+        let means = self.means_of_points();
+        // as many quantities as the terminal has room for
+        let quantities: Vec<usize> = (0..MEANS.len())
+            .filter(|q| means.iter().any(|of| of[*q].is_some()))
+            .collect();
+        let fitting = (0..=quantities.len())
+            .rev()
+            .map(|n| self.points(&means, &quantities[..n]))
+            .find(fits);
+        out.gap();
+        out.table(fitting.unwrap_or_else(|| self.points(&means, &[])));
+        if !self.failures.is_empty() {
+            out.heading("the last failure of each point:");
+        }
+        for (failure, output) in &self.failures {
+            out.item(1, failure);
+            if let Some(output) = output {
+                out.line(format!("    output: {}", shown(output)));
+            }
+        }
+    }
+
+    fn show_totals(&self, out: &mut Blocks) {
+        out.line(format!(
+            "campaign {}: {}",
+            self.plan.campaign,
+            totals(self.total)
+        ));
+        if self.missing > 0 {
+            let (their, them) = match self.missing {
+                1 => ("its directory is", "it"),
+                _ => ("their directories are", "them"),
+            };
+            out.line(format!(
+                "{} of these had succeeded, and {their} missing: `cvc run` repeats {them}",
+                self.missing
             ));
         }
-        rows.push((planned, counts, measured));
-    }
-    writeln!(out, "campaign {}: {}", plan.campaign, totals(total))?;
-    if missing > 0 {
-        let their = if missing == 1 {
-            "its directory is"
-        } else {
-            "their directories are"
-        };
-        writeln!(
-            out,
-            "{} of these had succeeded, and {their} missing: `cvc run` repeats {}",
-            missing,
-            if missing == 1 { "it" } else { "them" }
-        )?;
-    }
-    if not_needed > 0 {
-        let wide = state.decided.values().filter(|d| !d.is_narrow).count() as u64;
-        let wide = if wide == 0 {
-            String::new()
-        } else {
-            format!("; {} stayed wider than asked", counted(wide, "point"))
-        };
-        writeln!(
-            out,
-            "{} not needed: the intervals of {} are known{wide}",
-            counted(not_needed, "run"),
-            counted(state.decided.len() as u64, "point")
-        )?;
-    }
-    if let Some((_, last)) = state.span {
-        let ago = jiff::Timestamp::now().as_second() - last.as_second();
-        let ago = match ago {
-            ..=0 => String::new(),
-            seconds => format!(", {} ago", duration(seconds as f64)),
-        };
-        writeln!(out, "last change: {last:.0}{ago}")?;
-    }
-    match report_of(&dir) {
-        Some(report) => writeln!(out, "report: {}", shown(&report))?,
-        None if total[0] + total[1] > 0 => writeln!(
-            out,
-            "report: none yet in {}; `cvc report` writes one",
-            report_dir(&dir)
-        )?,
-        None => {}
-    }
-    let means = means_of_points(&dir, total, &rows);
-    // as many quantities as the terminal has room for
-    let quantities: Vec<usize> = (0..MEANS.len())
-        .filter(|q| means.iter().any(|of| of[*q].is_some()))
-        .collect();
-    let fitting = (0..=quantities.len())
-        .rev()
-        .map(|n| points(&varying, total, &rows, &means, &quantities[..n]))
-        .find(fits);
-    let points = match fitting {
-        Some(table) => table,
-        None => points(&varying, total, &rows, &means, &[]),
-    };
-    writeln!(out, "\n{}", points.trim_fmt())?;
-    if !failures.is_empty() {
-        writeln!(out, "\nthe last failure of each point:")?;
-    }
-    for (failure, output) in failures {
-        writeln!(out, "{}", paragraph("  ", &failure))?;
-        if let Some(output) = output {
-            writeln!(out, "    output: {}", shown(&output))?;
+        let decided = &self.state.decided;
+        if self.not_needed > 0 {
+            let wide = decided.values().filter(|d| !d.is_narrow).count();
+            let wide = match wide {
+                0 => String::new(),
+                n => format!("; {} stayed wider than asked", counted(n, "point")),
+            };
+            out.line(format!(
+                "{} not needed: the intervals of {} are known{wide}",
+                counted(self.not_needed, "run"),
+                counted(decided.len(), "point")
+            ));
+        }
+        if let Some((_, last)) = self.state.span {
+            let ago = match jiff::Timestamp::now().as_second() - last.as_second() {
+                ..=0 => String::new(),
+                seconds => format!(", {} ago", duration(seconds as f64)),
+            };
+            out.line(format!("last change: {last:.0}{ago}"));
+        }
+        match report_of(self.dir) {
+            Some(report) => out.line(format!("report: {}", shown(&report))),
+            None if self.total[0] + self.total[1] > 0 => out.line(format!(
+                "report: none yet in {}; `cvc report` writes one",
+                report_dir(self.dir)
+            )),
+            None => {}
         }
     }
-    Ok(state.completed)
+
+    /// The table of the points: their runs by state, and the means of what was measured so far. Columns without anything are left out.
+    fn points(&self, means: &[[Option<f64>; 3]], quantities: &[usize]) -> Table {
+        let states: Vec<usize> = (0..STATES.len())
+            .filter(|state| *state == 0 || self.total[*state] > 0)
+            .collect();
+        let names = || self.varying.names().iter().map(String::as_str);
+        let heading = |state: &usize| match STATES[*state] {
+            "succeeded" => "ok",
+            other => other,
+        };
+        let header = names().chain(states.iter().map(heading));
+        let mut table = Table::plain(header.chain(quantities.iter().map(|q| MEANS[*q].1)));
+        for (row, means) in self.rows.iter().zip(means) {
+            let levels = names().map(|n| row.planned.point.factor(n).unwrap_or_else(|| "-".into()));
+            let counts = states.iter().map(|state| row.counts[*state].to_string());
+            let means = quantities.iter().map(|q| match means[*q] {
+                None => "-".to_owned(),
+                Some(mean) if MEANS[*q].0 == names::CKPT_STORED_BYTES => size(mean),
+                Some(mean) => duration(mean),
+            });
+            table.row(levels.chain(counts).chain(means));
+        }
+        table
+    }
+
+    /// The means of what was measured at each point; none where that would be too many runs to read.
+    fn means_of_points(&self) -> Vec<[Option<f64>; 3]> {
+        let of = |row: &PointRow<'_>| match self.total[0] {
+            n if n > MOST_READ => [None; 3],
+            _ => means(self.dir, &row.measured),
+        };
+        self.rows.iter().map(of).collect()
+    }
 }
 
 /// The states of runs that are counted, in the order of the table.
@@ -243,73 +335,6 @@ fn totals(total: [u64; 4]) -> String {
         counted(all, "run"),
         share(succeeded)
     )
-}
-
-/// The table of the points: their runs by state, and the means of what was measured so far. Columns without anything are left out.
-fn points(
-    varying: &Varying,
-    total: [u64; 4],
-    rows: &[(&PlannedPoint, [u64; 4], Vec<&RunId>)],
-    means: &[[Option<f64>; 3]],
-    quantities: &[usize],
-) -> comfy_table::Table {
-    let states: Vec<usize> = (0..STATES.len())
-        .filter(|state| *state == 0 || total[*state] > 0)
-        .collect();
-    let header: Vec<&str> = varying
-        .names()
-        .iter()
-        .map(String::as_str)
-        .chain(states.iter().map(|state| match STATES[*state] {
-            "succeeded" => "ok",
-            other => other,
-        }))
-        .chain(quantities.iter().map(|q| MEANS[*q].1))
-        .collect();
-    let mut table = table(header, &[]);
-    for ((planned, counts, _), means) in rows.iter().zip(means) {
-        let mut row: Vec<String> = varying
-            .names()
-            .iter()
-            .map(|n| planned.point.factor(n).unwrap_or_else(|| "-".into()))
-            .collect();
-        row.extend(states.iter().map(|state| counts[*state].to_string()));
-        row.extend(quantities.iter().map(|q| match means[*q] {
-            None => "-".to_owned(),
-            Some(mean) if MEANS[*q].0 == names::CKPT_STORED_BYTES => size(mean),
-            Some(mean) => duration(mean),
-        }));
-        table.add_row(row);
-    }
-    table
-}
-
-/// Whether a table fits the terminal; elsewhere every one does.
-fn fits(table: &comfy_table::Table) -> bool {
-    let widest = table
-        .lines()
-        .map(|line| line.trim_end().chars().count())
-        .max();
-    table
-        .width()
-        .is_none_or(|width| widest.is_none_or(|widest| widest <= usize::from(width)))
-}
-
-/// The means of what was measured at each point; none where that would be too many runs to read.
-fn means_of_points(
-    dir: &CampaignDir,
-    total: [u64; 4],
-    rows: &[(&PlannedPoint, [u64; 4], Vec<&RunId>)],
-) -> Vec<[Option<f64>; 3]> {
-    rows.iter()
-        .map(|(.., runs)| {
-            if total[0] > MOST_READ {
-                [None; 3]
-            } else {
-                means(dir, runs)
-            }
-        })
-        .collect()
 }
 
 /// The means over these runs.

@@ -6,16 +6,16 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::{clouds, runtime},
-    output::{self, note, tell_json, told},
-    text::table,
+    output::{self, note, tell_json},
 };
 use cvc_cloud::cost::{self, DiskSize, PriceBook};
 use cvc_cloud::provider::{Account, ErrorKind, ProviderError, Resource, ResourceKind};
 use cvc_cloud::{Found, Known, Removed, Sweep, SweepFindings};
 use cvc_core::units::{counted, dollars};
 use cvc_journal::lease::owner;
+use cvc_show::{Blocks, Table};
 use jiff::Timestamp;
-use std::{collections::BTreeSet, io::Write};
+use std::collections::BTreeSet;
 
 pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     let Some(clouds) = clouds() else {
@@ -75,7 +75,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     if args.json {
         print_json(&findings, left, &book, now)?;
     } else if !args.dry_run {
-        show_removed(&findings, left)?;
+        show_removed(&findings, left);
     }
     let refused: Vec<&ProviderError> = findings.refused.iter().chain(refused).collect();
     show_refused(&refused);
@@ -110,19 +110,18 @@ fn print_json(
     Ok(())
 }
 
-fn show_removed(findings: &SweepFindings, left: &[(Resource, String)]) -> std::io::Result<()> {
-    let mut out = told();
+fn show_removed(findings: &SweepFindings, left: &[(Resource, String)]) {
+    let mut out = Blocks::default();
     let removable = findings.found.iter().filter(|f| f.left_alone.is_none());
     let removed = removable.count().saturating_sub(left.len());
-    writeln!(out, "{removed} removed, {} left", left.len())?;
+    out.line(format!("{removed} removed, {} left", left.len()));
     for (resource, why) in left {
-        writeln!(
-            out,
+        out.line(format!(
             "left: {} {} in {}: {why}",
             resource.kind, resource.id, resource.region
-        )?;
+        ));
     }
-    Ok(())
+    output::tell_blocks(&out);
 }
 
 fn show_refused(refused: &[&ProviderError]) {
@@ -288,25 +287,25 @@ fn show(
     now: Timestamp,
 ) -> Result<(), Failure> {
     let found = &findings.found;
-    let mut out = told();
+    let mut out = Blocks::default();
     let whose = search
         .owner
         .as_ref()
         .map_or_else(|| "all owners".to_owned(), Clone::clone);
     if found.is_empty() {
         if findings.refused.is_empty() {
-            writeln!(out, "nothing of {whose} is left")?;
+            output::tell(format_args!("nothing of {whose} is left"));
         } else {
-            writeln!(out, "nothing of {whose} was found where the cloud answered")?;
+            output::tell(format_args!(
+                "nothing of {whose} was found where the cloud answered"
+            ));
         }
         return Ok(());
     }
-    let mut rows = table(
-        [
-            "what", "id", "region", "of", "site", "state", "age", "cost", "note",
-        ],
-        &["note"],
-    );
+    let mut rows = Table::plain([
+        "what", "id", "region", "of", "site", "state", "age", "cost", "note",
+    ])
+    .wrap(&["note"]);
     let spent: Vec<Spent> = found
         .iter()
         .map(|f| Spent::of(book, &f.resource, now))
@@ -344,7 +343,7 @@ fn show(
             .as_ref()
             .map(|why| format!("left alone: {why}"))
             .unwrap_or_default();
-        rows.add_row([
+        rows.row([
             what.as_str(),
             id,
             region,
@@ -356,11 +355,11 @@ fn show(
             &note,
         ]);
     }
-    writeln!(out, "{}", rows.trim_fmt())?;
-    writeln!(
-        out,
+    out.table(rows);
+    out.line(format!(
         "cost so far: {} (instances and GiB of volumes)",
         total(&spent)
-    )?;
+    ));
+    output::tell_blocks(&out);
     Ok(())
 }

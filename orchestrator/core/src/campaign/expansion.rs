@@ -7,10 +7,9 @@ use super::{
 };
 use crate::{
     app::descriptor::{Descriptor, illegal_count, not_copied, not_shared},
-    point::{Excluded, ExcludedBy, Moment, Point},
+    point::{Excluded, ExcludedBy, Moment, Point, Reason},
     units::counted,
 };
-use std::borrow::Cow;
 
 /// A combination, judged.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,11 +52,7 @@ impl Grid {
     fn judge(&self, spec: &Spec, index: &[usize]) -> Combination {
         let mut point = self.point(spec, index);
         match self.excluded(spec, index) {
-            Some((by, reason)) => Combination::Excluded(Excluded {
-                point,
-                by,
-                reason: reason.into_owned(),
-            }),
+            Some((by, reason)) => Combination::Excluded(Excluded { point, by, reason }),
             None => {
                 silence(&mut point);
                 Combination::Runs(point)
@@ -65,10 +60,10 @@ impl Grid {
         }
     }
 
-    fn excluded<'a>(&'a self, spec: &Spec, index: &[usize]) -> Option<(ExcludedBy, Cow<'a, str>)> {
+    fn excluded(&self, spec: &Spec, index: &[usize]) -> Option<(ExcludedBy, Reason)> {
         for rule in &self.rules {
             if rule.conditions.iter().all(|c| c.matches[index[c.axis]]) {
-                return Some((ExcludedBy::Rule, Cow::Borrowed(&rule.reason)));
+                return Some((ExcludedBy::Rule, rule.reason.clone().into()));
             }
         }
         let (site_name, site) = spec.sites.get_index(*self.site.at(index))?;
@@ -76,7 +71,7 @@ impl Grid {
         let descriptor = &app.descriptor;
         let mapping = self.mapping.at(index);
         let processes = mapping.processes();
-        let no = |by, reason: String| Some((by, Cow::Owned(reason)));
+        let no = |by, reason: String| Some((by, Reason::Text(reason)));
 
         if let Some(given) = self
             .processes
@@ -151,14 +146,14 @@ impl Grid {
     }
 
     /// Finds combinations without meaning, and known hazards.
-    fn senseless<'a>(
-        &'a self,
+    fn senseless(
+        &self,
         spec: &Spec,
         index: &[usize],
         app: &str,
         descriptor: &Descriptor,
-    ) -> Option<(ExcludedBy, Cow<'a, str>)> {
-        let no = |reason: String| Some((ExcludedBy::Combination, Cow::Owned(reason)));
+    ) -> Option<(ExcludedBy, Reason)> {
+        let no = |reason: String| Some((ExcludedBy::Combination, Reason::Text(reason)));
         let checkpointer = *self.settings.checkpointer.at(index);
         let aggregators = *self.settings.aggregators.at(index);
         let processes = self.mapping.at(index).processes();
@@ -197,7 +192,7 @@ impl Grid {
             ));
         }
         if let Some(reason) = checkpointer.hazard_with(*self.settings.tracer.at(index)) {
-            return Some((ExcludedBy::Hazard, Cow::Borrowed(reason)));
+            return Some((ExcludedBy::Hazard, Reason::Text(reason.to_owned())));
         }
         if checkpointer.is_driven()
             && let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) =
@@ -210,7 +205,7 @@ impl Grid {
         }
         self.shadows
             .reason(checkpointer, index)
-            .map(|reason| (ExcludedBy::Combination, Cow::Borrowed(reason)))
+            .map(|reason| (ExcludedBy::Combination, reason.clone()))
     }
 }
 

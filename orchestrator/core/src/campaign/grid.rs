@@ -8,12 +8,11 @@ use super::{
     level::OfPoint,
     model::Site,
 };
-use crate::point::SAME_AS_OTHER;
 use crate::{
     app::LoadedApp,
     factor_registry::settings,
     mapping::Mapping,
-    point::{CheckpointerKind, Needs, Point, UserValue},
+    point::{CheckpointerKind, Needs, Point, Reason, UserValue},
 };
 use indexmap::IndexMap;
 use std::collections::HashMap;
@@ -51,8 +50,8 @@ pub struct Shadow {
     pub axis: usize,
     /// For each position.
     pub hidden: Vec<bool>,
-    /// Why, for people.
-    pub reason: String,
+    /// Why.
+    pub reason: Reason,
 }
 
 /// Shadows by the checkpointer of a point, in the order of [`CheckpointerKind::ALL`].
@@ -76,12 +75,12 @@ impl Shadows {
     }
 
     /// Why a combination is not run on its own, if another one stands for it.
-    pub fn reason(&self, checkpointer: CheckpointerKind, index: &[usize]) -> Option<&str> {
+    pub fn reason(&self, checkpointer: CheckpointerKind, index: &[usize]) -> Option<&Reason> {
         let (_, shadows) = self.0.iter().find(|(kind, _)| *kind == checkpointer)?;
         shadows
             .iter()
             .find(|s| s.hidden[index[s.axis]])
-            .map(|s| s.reason.as_str())
+            .map(|s| &s.reason)
     }
 }
 
@@ -116,14 +115,10 @@ impl Shadow {
             .enumerate()
             .map(|(i, row)| kept.get(row) != Some(&i))
             .collect();
-        let names = mute
-            .iter()
-            .map(|e| e.factor.name())
-            .collect::<Vec<_>>()
-            .join(" and ");
-        let have = if mute.len() == 1 { "has" } else { "have" };
-        let without = mute.iter().map(|e| e.factor.needs()).min()?.words();
-        let reason = format!("{names} {have} no effect without {without}{SAME_AS_OTHER}");
+        let reason = Reason::NoEffect {
+            factors: mute.iter().map(|e| e.factor.name().to_owned()).collect(),
+            without: mute.iter().map(|e| e.factor.needs()).min()?,
+        };
         hidden.contains(&true).then_some(Self {
             axis,
             hidden,

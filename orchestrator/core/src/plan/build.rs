@@ -29,7 +29,7 @@ pub fn build(spec: &Spec) -> Plan {
                     excluded.push(Excluded {
                         point,
                         by: ExcludedBy::Combination,
-                        reason,
+                        reason: reason.into(),
                     });
                 } else {
                     points.push(PlannedPoint {

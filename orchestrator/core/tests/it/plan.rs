@@ -45,7 +45,7 @@ fn reason(rest: &str) -> (ExcludedBy, String) {
         (0, 1),
         "{plan:#?}"
     );
-    (plan.excluded[0].by, plan.excluded[0].reason.clone())
+    (plan.excluded[0].by, plan.excluded[0].reason.to_string())
 }
 
 #[rstest]
@@ -130,10 +130,10 @@ fn a_workload_that_only_some_applications_have_leaves_the_others_out() {
     let plan = plan("[matrix]\napp = ['demo', 'cube']\nclass = 'W'\nprocesses = 1");
     assert_eq!((plan.points.len(), plan.excluded.len()), (1, 1));
     assert_eq!(
-        (plan.excluded[0].by, plan.excluded[0].reason.as_str()),
+        (plan.excluded[0].by, plan.excluded[0].reason.to_string()),
         (
             ExcludedBy::Application,
-            "cube has no workload `W`; it has: S"
+            "cube has no workload `W`; it has: S".to_owned()
         )
     );
 }
@@ -151,7 +151,7 @@ fn tracers_that_fail_with_dmtcp_are_a_hazard_and_without_it_are_none() {
         assert_eq!(plan.points[0].point.checkpointer, CheckpointerKind::None);
         assert_eq!(plan.excluded[0].by, ExcludedBy::Hazard);
         assert!(
-            plan.excluded[0].reason.contains(reason),
+            plan.excluded[0].reason.to_string().contains(reason),
             "{}",
             plan.excluded[0].reason
         );
@@ -270,7 +270,10 @@ fn defaults_are_filled_in_and_extra_points_inherit_single_values() {
         1,
         "the second extra point is in the matrix already"
     );
-    assert_eq!(plan.excluded[0].reason, "an earlier point is the same");
+    assert_eq!(
+        plan.excluded[0].reason.to_string(),
+        "an earlier point is the same"
+    );
 }
 
 #[test]

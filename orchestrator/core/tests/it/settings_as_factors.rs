@@ -61,7 +61,10 @@ fn only_the_points_that_a_setting_concerns_are_told_apart_by_it() {
     for excluded in &made.excluded {
         assert_eq!(excluded.point.checkpointer, CheckpointerKind::None);
         assert!(
-            excluded.reason.contains("has no effect without"),
+            excluded
+                .reason
+                .to_string()
+                .contains("has no effect without"),
             "{}",
             excluded.reason
         );
@@ -102,7 +105,7 @@ fn settings_vary_together_with_other_factors_and_can_be_excluded() {
          [[exclude]]\nwhen = {{ restart_check = true, mpi = 'openmpi' }}\nreason = 'not needed'\n"
     ));
     assert_eq!((ruled.points.len(), ruled.excluded.len()), (3, 1));
-    assert_eq!(ruled.excluded[0].reason, "not needed");
+    assert_eq!(ruled.excluded[0].reason.to_string(), "not needed");
 }
 
 #[test]
@@ -147,10 +150,10 @@ fn a_series_is_a_moment_and_needs_dmtcp_and_one_place_for_its_images() {
         "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\ncheckpointer = ['dmtcp', 'application', 'none']\n[checkpoint]\nmoment = { count = 3, every_s = 0.5 }\n",
     );
     assert_eq!(under_checkpoint.points.len(), 2);
-    let reasons: Vec<&str> = under_checkpoint
+    let reasons: Vec<String> = under_checkpoint
         .excluded
         .iter()
-        .map(|e| e.reason.as_str())
+        .map(|e| e.reason.to_string())
         .collect();
     assert_eq!(
         reasons,
@@ -353,7 +356,7 @@ fn a_program_that_watches_its_pages_is_left_out_under_dmtcp() {
     let spec = campaign::load_text(Path::new("test.toml"), text, &[apps]);
     let plan = plan::build(&spec.unwrap_or_else(|e| panic!("{e}")));
     assert_eq!(plan.points.len(), 5);
-    let reasons: Vec<&str> = plan.excluded.iter().map(|e| e.reason.as_str()).collect();
+    let reasons: Vec<String> = plan.excluded.iter().map(|e| e.reason.to_string()).collect();
     assert_eq!(
         reasons,
         [

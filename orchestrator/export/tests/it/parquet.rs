@@ -1,8 +1,8 @@
 //! Tables as Parquet, as others read them.
 
 use crate::{common, made::Made};
+use cvc_core::visible::inert;
 use cvc_export::{ExportError, export_parquet, export_tables};
-use cvc_index::csv::inert;
 use cvc_testkit::{Tool, require, tool::skipped};
 use parquet::{
     file::reader::{FileReader, SerializedFileReader},

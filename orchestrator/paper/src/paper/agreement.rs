@@ -1,8 +1,9 @@
 //! The plot of a paper: what is held against its numbers, over the numbers in print.
 
 use super::judge::Reproduction;
-use cvc_analysis::report::{AgreementPanel, Block, ComparedNumber, Section, agreement_plot};
+use cvc_analysis::report::{AgreementPanel, ComparedNumber, agreement_plot};
 use cvc_index::error::AnalysisError;
+use cvc_show::{Block, Section};
 use indexmap::IndexMap;
 
 /// The series, in the order of what a cell shows below the printed number.

@@ -4,7 +4,7 @@ use super::{
     judge::{JudgedCell, Reproduction, Verdict, significant_digits},
     verdict_words::words,
 };
-use cvc_analysis::report::{Cell, Column, Table};
+use cvc_show::{Cell, Column, Table};
 
 /// Digits of numbers that were computed: as many as a double surely has.
 const DIGITS: usize = 15;

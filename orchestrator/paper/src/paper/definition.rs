@@ -1,6 +1,6 @@
 //! `paper.toml`: the tables of a paper, and the cells that are known to be wrong.
 
-use cvc_analysis::report::Confidence;
+use cvc_show::Confidence;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 

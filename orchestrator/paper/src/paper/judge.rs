@@ -10,7 +10,7 @@ use super::{
     published::Paper,
     rules::{self, CellContext, NotRecomputable, Reads},
 };
-use cvc_analysis::report::Confidence;
+use cvc_show::Confidence;
 use serde::Serialize;
 use std::cell::RefCell;
 

@@ -9,9 +9,9 @@ use super::{
     published::Paper,
     rules,
 };
-use cvc_analysis::report::{Confidence, slug};
 use cvc_core::source::{Source, SourceError, SourceErrors, Step, closest, span_of, suggestion};
 use cvc_index::csv::{CsvField, CsvTable};
+use cvc_show::{Confidence, slug};
 use std::path::{Path, PathBuf};
 use toml::{
     Spanned,

@@ -4,7 +4,7 @@ use super::{
     definition::{ColumnDefinition, TableDefinition},
     judge::{Reproduction, Verdict},
 };
-use cvc_analysis::report::Confidence;
+use cvc_show::Confidence;
 
 /// A cell that is wrong in print.
 #[derive(Clone, Debug, PartialEq)]

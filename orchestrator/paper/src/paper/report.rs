@@ -15,20 +15,19 @@ use super::{
     rules,
     verdict_words::words,
 };
-use cvc_analysis::report::{
-    Against, Beside, Block, Cell, Column, Mark, Note, Report, ReportKind, SCHEMA, Section, Table,
-    slug,
-};
-use cvc_analysis::results::Records;
 use cvc_core::units::counted;
 use cvc_index::error::AnalysisError;
 use cvc_model::Tier;
+use cvc_show::{
+    Against, Beside, Block, Cell, Column, Document, DocumentKind, Mark, Note, SCHEMA, Section,
+    Table, slug,
+};
 
 /// Builds the report.
 ///
 /// # Errors
 /// When its plot cannot be drawn.
-pub fn report(of: &Reproduction) -> Result<Report, AnalysisError> {
+pub fn report(of: &Reproduction) -> Result<Document, AnalysisError> {
     let year = of.year.map(|y| format!(" ({y})")).unwrap_or_default();
     let mut sections = vec![summary(of)];
     sections.extend(wrong(of));
@@ -54,16 +53,16 @@ pub fn report(of: &Reproduction) -> Result<Report, AnalysisError> {
         });
     }
     let data_tables = Some(cells::table(of)).filter(|t| !t.rows.is_empty());
-    Ok(Report {
+    Ok(Document {
         schema: SCHEMA,
-        kind: ReportKind::Paper,
+        kind: DocumentKind::Paper,
         campaign: of.paper.clone(),
         title: format!("{}{year}", of.title),
         span: None,
         sections,
         found: Vec::new(),
         data_tables: data_tables.into_iter().collect(),
-        records: Records::default(),
+        long_rows: None,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Verdicts as readers see them.
 
 use super::{judge::Verdict, printed::Digits};
-use cvc_analysis::report::Mark;
+use cvc_show::Mark;
 
 /// A verdict as a mark and in words.
 pub(super) fn words(verdict: &Verdict) -> (Mark, String) {

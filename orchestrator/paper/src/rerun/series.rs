@@ -5,10 +5,10 @@ use super::{
     measured::MeasuredSeries,
     runs::{CampaignMeasurements, has},
 };
-use cvc_analysis::report::{Block, Cell, Column, LinePlot, Table};
 use cvc_core::units::{counted, size};
 use cvc_delta::{Choice, Matrix, Method, Threshold};
 use cvc_index::{SeriesStored, error::AnalysisError};
+use cvc_show::{Block, Cell, Column, LinePlot, Table};
 use serde::Serialize;
 
 /// Thresholds of ADCA, as a ratio, that all move the base at the same checkpoints.

@@ -5,8 +5,8 @@ use super::{
     series,
 };
 use crate::paper::{Agreement, Paper, PrintedTable, Reason};
-use cvc_analysis::report::{Block, Cell, Column, Section, Table};
 use cvc_index::error::AnalysisError;
+use cvc_show::{Block, Cell, Column, Section, Table};
 use indexmap::IndexMap;
 use serde::Serialize;
 

@@ -1,12 +1,12 @@
 //! What a paper's report is taken for: the list of misprints, all cells for programs, tables for a thesis, the plot.
 
 use crate::common::thesis;
-use cvc_analysis::report::{Block, Cell, Confidence, Mark, Plot, Report, Table, write_all};
 use cvc_core::campaign::Format;
 use cvc_index::csv::CsvTable;
 use cvc_paper::paper::{
     CellKey, MeasuredHere, Measurements, Verdict, judge, known, load, misprints, report,
 };
+use cvc_show::{Block, Cell, Confidence, Document, Mark, Plot, Table, write_all};
 use cvc_testkit::{require, tool::Tool};
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ fn papers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/papers")
 }
 
-fn written(report: &Report, format: Format) -> tempfile::TempDir {
+fn written(report: &Document, format: Format) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a directory");
     let to = camino::Utf8PathBuf::from_path_buf(dir.path().to_owned()).expect("text");
     write_all(report, &to, &[format]).expect("files");
@@ -27,7 +27,7 @@ fn written(report: &Report, format: Format) -> tempfile::TempDir {
 }
 
 /// The reports of all papers of the repository.
-fn reports() -> Vec<Report> {
+fn reports() -> Vec<Document> {
     let of = |name: &String| {
         let paper = load(&papers().join(name)).unwrap_or_else(|e| panic!("{e}"));
         report(&judge(&paper, &[], &Measurements::new())).expect("a report")
@@ -35,7 +35,7 @@ fn reports() -> Vec<Report> {
     known(&[papers()]).iter().map(of).collect()
 }
 
-fn table<'r>(report: &'r Report, id: &str) -> &'r Table {
+fn table<'r>(report: &'r Document, id: &str) -> &'r Table {
     let found = report.tables().find(|t| t.id == id);
     found.unwrap_or_else(|| panic!("no table {id}"))
 }
@@ -300,7 +300,7 @@ fn one_table_brings_only_what_belongs_to_it() {
     assert!(made.sections.iter().all(|s| s.id != "text"));
 }
 
-fn plot(report: &Report) -> Option<&Plot> {
+fn plot(report: &Document) -> Option<&Plot> {
     let blocks = report.sections.iter().flat_map(|s| &s.blocks);
     blocks
         .filter_map(|b| match b {

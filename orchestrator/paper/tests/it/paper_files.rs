@@ -1,9 +1,9 @@
 //! Folders of papers: a new one needs no Rust, and what is wrong in one is said with file, line and column.
 
-use cvc_analysis::report::write_all;
 use cvc_core::campaign::Format;
 use cvc_core::source::SourceErrors;
 use cvc_paper::paper::{Measurements, Paper, Verdict, judge, load, report};
+use cvc_show::write_all;
 use std::{fmt::Write, fs, path::Path};
 
 const PAPER: &str = r#"schema = 1

@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-core", &["cvc-os", "cvc-delta-rules"]),
     ("cvc-journal", &["cvc-core", "cvc-os"]),
     ("cvc-model", &["cvc-core", "cvc-delta-rules"]),
+    ("cvc-show", &["cvc-core", "cvc-model"]),
     (
         "cvc-engine",
         &[
@@ -90,6 +91,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-model",
             "cvc-index",
             "cvc-prediction",
+            "cvc-show",
         ],
     ),
     (
@@ -101,6 +103,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-index",
             "cvc-prediction",
             "cvc-analysis",
+            "cvc-show",
         ],
     ),
     (
@@ -156,6 +159,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-delta",
             "cvc-image-show",
             "cvc-probe",
+            "cvc-show",
             "cvc-trace",
             "cvc-trace-show",
         ],

@@ -2,15 +2,17 @@
 
 use super::over::{BOUNDED, Lines, METHODS, OverCheckpoints, by_checkpoint};
 use crate::report::{
-    format::Style,
     layout::{self, PlannedPlot},
-    model::{Cell, Column, Plot, Table},
-    plot::{self, Categories, Marks, Panel, Whisker},
     summary,
 };
 use crate::results::data::Data;
 use cvc_core::{record::names, units::counted};
 use cvc_index::{Index, SeriesStored, error::AnalysisError};
+use cvc_show::{
+    Cell, Column, Plot, Table,
+    format::Style,
+    plot::{self, Categories, Marks, Panel, Whisker},
+};
 use std::collections::BTreeSet;
 
 /// Codecs in the order of legends; others follow.

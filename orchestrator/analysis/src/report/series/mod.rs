@@ -16,12 +16,12 @@ mod zones;
 use self::over::{BOUNDED, METHODS, OverCheckpoints, by_checkpoint};
 use super::{
     layout::{self, PlannedPlot},
-    model::{Block, Cell, Column, Section, Table},
     summary,
 };
 use crate::results::data::Data;
 use cvc_core::{record::names, units::counted};
 use cvc_index::{Index, SeriesVolume, error::AnalysisError};
+use cvc_show::{Block, Cell, Column, Section, Table};
 
 /// Most reasons for missing checkpoints that are told one by one.
 const MOST_REASONS: usize = 5;

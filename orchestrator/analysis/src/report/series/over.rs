@@ -1,13 +1,13 @@
 //! Values over the numbers of checkpoints.
 
-use crate::report::{
-    format::Style,
-    layout,
-    model::Plot,
-    plot::{self, Categories, Marks, Panel, Whisker},
-};
+use crate::report::layout;
 use crate::results::data::Data;
 use cvc_index::error::AnalysisError;
+use cvc_show::{
+    Plot,
+    format::Style,
+    plot::{self, Categories, Marks, Panel, Whisker},
+};
 
 /// The methods that are drawn, as records and people name them, in the order of tables.
 pub(super) const METHODS: [(&str, &str); 4] = [

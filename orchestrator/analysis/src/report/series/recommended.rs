@@ -1,6 +1,5 @@
 //! The method and the interval that a series speaks for.
 
-use crate::report::model::{Block, Cell, Column, Table};
 use crate::report::summary;
 use crate::results::data::Data;
 use cvc_core::{
@@ -12,6 +11,7 @@ use cvc_model::delta::{Aim, DeltaCosts, Packing, Prices};
 use cvc_prediction::delta::{
     DeltaAnswer, DeltaQuestion, Evidence, MethodAnswer, answer, series_of,
 };
+use cvc_show::{Block, Cell, Column, Table};
 
 /// Mean times between failures that are answered, seconds.
 const MTBF_S: [f64; 3] = [3600.0, 6.0 * 3600.0, 24.0 * 3600.0];

@@ -1,9 +1,8 @@
 //! `cvc compare --history`: where a series of campaigns takes a step, and what changed around the programs then.
 
-use crate::text::{paragraph, table};
 use cvc_analysis::comparison::{EnvironmentDifference, SideComparison};
+use cvc_show::{Blocks, Table};
 use serde::Serialize;
-use std::io::{self, Write};
 
 /// A change from one side of the history to the next.
 #[derive(Serialize)]
@@ -48,25 +47,19 @@ pub(super) fn steps(comparisons: &[SideComparison], dates: &[Option<String>]) ->
         .collect()
 }
 
-pub(super) fn show(out: &mut impl Write, steps: &[Step]) -> io::Result<()> {
+pub(super) fn show(out: &mut Blocks, steps: &[Step]) {
     if steps.is_empty() {
-        return writeln!(
-            out,
-            "{}",
-            paragraph("", "No step: no side differs from the one before it.")
-        );
+        return out.say("No step: no side differs from the one before it.");
     }
-    let mut rows = table(
-        ["from", "to", "date", "quantity", "at", "step"],
-        &["at", "step"],
-    );
+    let mut rows =
+        Table::plain(["from", "to", "date", "quantity", "at", "step"]).wrap(&["at", "step"]);
     for step in steps {
         let day = step
             .date
             .as_deref()
             .and_then(|date| date.split('T').next())
             .unwrap_or("-");
-        rows.add_row([
+        rows.row([
             step.before.as_str(),
             &step.after,
             day,
@@ -75,7 +68,7 @@ pub(super) fn show(out: &mut impl Write, steps: &[Step]) -> io::Result<()> {
             &step.step,
         ]);
     }
-    writeln!(out, "{}", rows.trim_fmt())?;
+    out.table(rows);
     let mut told = Vec::new();
     for step in steps {
         let names = (&step.before, &step.after);
@@ -100,11 +93,7 @@ pub(super) fn show(out: &mut impl Write, steps: &[Step]) -> io::Result<()> {
         } else {
             format!("what changed around the programs: {}", changed.join(", "))
         };
-        writeln!(
-            out,
-            "\n{}",
-            paragraph("", &format!("{} to {}: {text}", step.before, step.after))
-        )?;
+        out.gap();
+        out.say(format!("{} to {}: {text}", step.before, step.after));
     }
-    Ok(())
 }

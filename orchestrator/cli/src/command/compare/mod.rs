@@ -8,15 +8,13 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     output::{self, tell},
-    text::{paragraph, shown, table},
+    text::shown,
 };
 use camino::Utf8Path;
-use cvc_analysis::{
-    comparison::{SideComparison, compare_sides, comparison_report},
-    report::{slug, write_all},
-};
+use cvc_analysis::comparison::{SideComparison, compare_sides, comparison_report};
+use cvc_show::{Blocks, Table};
+use cvc_show::{slug, write_all};
 use serde::Serialize;
-use std::io::{self, Write};
 
 /// Version of what `--json` prints.
 const SCHEMA: u32 = 1;
@@ -60,25 +58,22 @@ pub fn compare(args: &CompareArgs) -> Result<ExitStatus, Failure> {
             }
         }
     }
-    let mut out = output::shown_as(args.json);
-    if args.json {
-        let printed = Printed {
-            schema: SCHEMA,
-            comparisons: &comparisons,
-            steps,
-        };
-        let text = serde_json::to_string_pretty(&printed).map_err(io::Error::from)?;
-        writeln!(out, "{text}")?;
-    } else if let Some(steps) = steps {
-        history::show(&mut out, &steps)?;
-    } else {
+    let printed = Printed {
+        schema: SCHEMA,
+        comparisons: &comparisons,
+        steps,
+    };
+    output::answer(args.json, &printed, |out| {
+        if let Some(steps) = &printed.steps {
+            return history::show(out, steps);
+        }
         for (i, comparison) in comparisons.iter().enumerate() {
             if i > 0 {
-                writeln!(out)?;
+                out.gap();
             }
-            show(&mut out, comparison, args.detail)?;
+            show(out, comparison, args.detail);
         }
-    }
+    })?;
     Ok(verdict(&comparisons, args.gate))
 }
 
@@ -137,26 +132,27 @@ fn verdict(comparisons: &[SideComparison], gate: Option<CompareGate>) -> ExitSta
     }
 }
 
-fn show(out: &mut impl Write, comparison: &SideComparison, detail: bool) -> io::Result<()> {
+fn show(out: &mut Blocks, comparison: &SideComparison, detail: bool) {
     let SideComparison { first, second, .. } = comparison;
-    writeln!(
-        out,
-        "{second} against {first}: {} equal points, {} not compared\n",
+    out.line(format!(
+        "{second} against {first}: {} equal points, {} not compared",
         comparison.pairs,
         comparison.unmatched.len()
-    )?;
+    ));
+    out.gap();
     for answer in &comparison.answers {
-        writeln!(out, "{}", paragraph("", answer))?;
+        out.say(answer);
     }
     if !comparison.environment.is_empty() {
-        let mut rows = table(["differs", first, second], &[first, second]);
+        let mut rows = Table::plain(["differs", first, second]).wrap(&[first, second]);
         for d in &comparison.environment {
-            rows.add_row([&d.what, &d.first.join("; "), &d.second.join("; ")]);
+            rows.row([&d.what, &d.first.join("; "), &d.second.join("; ")]);
         }
-        writeln!(out, "\n{}", rows.trim_fmt())?;
+        out.gap();
+        out.table(rows);
     }
     if !comparison.quantities.is_empty() {
-        let mut rows = table(["quantity", "verdict", "change"], &["verdict"]);
+        let mut rows = Table::plain(["quantity", "verdict", "change"]).wrap(&["verdict"]);
         for q in &comparison.quantities {
             let pct = |value: f64| format!("{value:+.1} %");
             let change = match (q.mean_change_pct, q.change_pct) {
@@ -166,28 +162,29 @@ fn show(out: &mut impl Write, comparison: &SideComparison, detail: bool) -> io::
                 (Some(mean), _) => pct(mean),
                 (None, _) => "-".to_owned(),
             };
-            rows.add_row([&q.heading, &q.words(), &change]);
+            rows.row([&q.heading, &q.words(), &change]);
         }
-        writeln!(out, "\n{}", rows.trim_fmt())?;
+        out.gap();
+        out.table(rows);
     }
     if detail {
-        show_points(out, comparison)?;
+        show_points(out, comparison);
     }
-    Ok(())
 }
 
-fn show_points(out: &mut impl Write, comparison: &SideComparison) -> io::Result<()> {
-    let mut rows = table(["quantity", "at", "verdict"], &["at", "verdict"]);
+fn show_points(out: &mut Blocks, comparison: &SideComparison) {
+    let mut rows = Table::plain(["quantity", "at", "verdict"]).wrap(&["at", "verdict"]);
     for row in &comparison.rows {
-        rows.add_row([&row.quantity, &row.at, &row.words]);
+        rows.row([&row.quantity, &row.at, &row.words]);
     }
-    writeln!(out, "\n{}", rows.trim_fmt())?;
+    out.gap();
+    out.table(rows);
     if !comparison.unmatched.is_empty() {
-        let mut rows = table(["side", "point", "not compared, because"], &["point"]);
+        let mut rows = Table::plain(["side", "point", "not compared, because"]).wrap(&["point"]);
         for u in &comparison.unmatched {
-            rows.add_row([&u.side, &u.point, &u.why]);
+            rows.row([&u.side, &u.point, &u.why]);
         }
-        writeln!(out, "\n{}", rows.trim_fmt())?;
+        out.gap();
+        out.table(rows);
     }
-    Ok(())
 }

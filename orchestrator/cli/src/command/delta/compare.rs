@@ -2,7 +2,7 @@
 
 use super::{
     bytes::{Bytes, bytes_of},
-    document::MethodDocument,
+    document::method_fields,
     settings::{named, times_less},
 };
 use crate::{
@@ -10,13 +10,14 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     output::{self, note, tell},
-    text::{paragraph, table},
 };
 use cvc_core::units::{counted, duration, size};
 use cvc_delta::{Addressing, Matrix, Series, SeriesOptions, TimeSource};
 use cvc_delta_rules::{Codec, Method, MethodName};
 use cvc_os::{atomic_file::Durability, output_file};
+use cvc_show::{Blocks, Table};
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::{
     fmt::Write as _,
     io::{self, Write},
@@ -30,12 +31,8 @@ const WORTH: f64 = 1.1;
 /// What a method stores of all states.
 #[derive(Serialize)]
 struct Stored {
-    #[serde(skip)]
-    name: &'static str,
-    #[serde(skip)]
-    named: String,
-    #[serde(flatten)]
-    method: MethodDocument,
+    #[serde(flatten, serialize_with = "method_fields")]
+    method: Method,
     by: &'static str,
     total_bytes: u64,
     last_bytes: u64,
@@ -57,8 +54,8 @@ struct StoredState {
 /// What a codec makes of the states, really.
 #[derive(Serialize)]
 struct Packed {
-    #[serde(flatten)]
-    method: MethodDocument,
+    #[serde(flatten, serialize_with = "method_fields")]
+    method: Method,
     codec: &'static str,
     total_bytes: u64,
     last_bytes: u64,
@@ -74,29 +71,6 @@ struct Pair {
     distance_s: f64,
     changed_bytes: u64,
     bytes: u64,
-}
-
-#[derive(Serialize)]
-struct CompareDocument {
-    states: Vec<GivenState>,
-    block_bytes: u64,
-    methods: Vec<Stored>,
-    packed: Vec<Packed>,
-    pairs: Vec<PairsBy>,
-}
-
-#[derive(Serialize)]
-struct GivenState {
-    state: usize,
-    path: String,
-    taken_unix_s: f64,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
-struct PairsBy {
-    by: &'static str,
-    pairs: Vec<Pair>,
 }
 
 pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
@@ -146,28 +120,22 @@ pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
         None => Vec::new(),
     };
     if args.json {
-        let document = CompareDocument {
-            states: given(args, &matrices[0].1),
-            block_bytes: args.block.bytes(),
-            methods,
-            packed,
-            pairs: matrices
-                .iter()
-                .map(|(by, matrix)| PairsBy {
-                    by: by.as_str(),
-                    pairs: pairs(matrix),
-                })
-                .collect(),
-        };
-        let mut out = output::shown_as(true);
-        let text = serde_json::to_string_pretty(&document).map_err(io::Error::from)?;
-        writeln!(out, "{text}")?;
+        let pairs = matrices
+            .iter()
+            .map(|(by, matrix)| json!({ "by": by.as_str(), "pairs": pairs(matrix) }));
+        output::print_json(&json!({
+            "states": given(args, &matrices[0].1),
+            "block_bytes": args.block.bytes(),
+            "methods": methods,
+            "packed": packed,
+            "pairs": pairs.collect::<Vec<_>>(),
+        }))?;
         return Ok(ExitStatus::Done);
     }
     if let Some(path) = &args.csv {
         tell(path.display());
     }
-    let mut out = output::shown();
+    let mut out = Blocks::default();
     // bounded has all settings
     let limits = named(MethodName::Bounded.with(args.threshold, args.files));
     let limits = limits
@@ -179,24 +147,21 @@ pub fn compare(args: &DeltaCompareArgs) -> Result<ExitStatus, Failure> {
         &methods,
         args.block.bytes(),
         &limits,
-    )?;
+    );
     if let Some(name) = args.pack {
         let method = named(name.with(args.threshold, args.files));
-        show_packed(&mut out, &method, &packed)?;
+        show_packed(&mut out, &method, &packed);
     }
+    output::print(&out)?;
     Ok(ExitStatus::Done)
 }
 
-fn given(args: &DeltaCompareArgs, matrix: &Matrix) -> Vec<GivenState> {
-    args.states
-        .iter()
-        .zip(matrix.taken_s.iter().zip(&matrix.bytes))
-        .enumerate()
-        .map(|(n, (path, (taken_s, bytes)))| GivenState {
-            state: n + 1,
-            path: path.display().to_string(),
-            taken_unix_s: *taken_s,
-            bytes: *bytes,
+fn given(args: &DeltaCompareArgs, matrix: &Matrix) -> Vec<Value> {
+    let facts = matrix.taken_s.iter().zip(&matrix.bytes);
+    (1..)
+        .zip(args.states.iter().zip(facts))
+        .map(|(n, (path, (taken_s, bytes)))| {
+            json!({ "state": n, "path": path.display().to_string(), "taken_unix_s": taken_s, "bytes": bytes })
         })
         .collect()
 }
@@ -205,9 +170,7 @@ fn stored(method: Method, by: Addressing, matrix: &Matrix) -> Stored {
     let choices = matrix.choices(method);
     let last = choices.last();
     Stored {
-        name: method.as_str(),
-        named: named(method),
-        method: method.into(),
+        method,
         by: by.as_str(),
         total_bytes: choices.iter().map(|c| c.bytes).sum(),
         last_bytes: last.map_or(0, |c| c.bytes),
@@ -284,7 +247,7 @@ fn pack(args: &DeltaCompareArgs, method: Method, all: u64) -> Result<Vec<Packed>
         let begin = Instant::now();
         series.restore(last, &dir.path().join("restored"), &|_| {})?;
         packed.push(Packed {
-            method: method.into(),
+            method,
             codec: codec.as_str(),
             total_bytes: states.iter().map(|s| s.file_bytes).sum(),
             last_bytes: states.last().map_or(0, |s| s.file_bytes),
@@ -316,7 +279,7 @@ fn in_a_sentence(matrix: &Matrix, methods: &[Stored], block_bytes: u64) -> Strin
             counted(matrix.len(), "state"),
             size(full as f64),
             size(block_bytes as f64),
-            least.named,
+            named(least.method),
             least.by,
             size(least.total_bytes as f64),
             size(full as f64)
@@ -324,7 +287,7 @@ fn in_a_sentence(matrix: &Matrix, methods: &[Stored], block_bytes: u64) -> Strin
     }
     format!(
         "Least is stored by {}, by {} in blocks of {}: {} instead of {} for {}, {} times less; a restore needs up to {}.",
-        least.named,
+        named(least.method),
         least.by,
         size(block_bytes as f64),
         size(least.total_bytes as f64),
@@ -335,34 +298,22 @@ fn in_a_sentence(matrix: &Matrix, methods: &[Stored], block_bytes: u64) -> Strin
     )
 }
 
-fn show(
-    out: &mut impl Write,
-    matrix: &Matrix,
-    methods: &[Stored],
-    block_bytes: u64,
-    limits: &str,
-) -> io::Result<()> {
-    writeln!(
-        out,
-        "{}\n",
-        paragraph("", &in_a_sentence(matrix, methods, block_bytes))
-    )?;
+fn show(out: &mut Blocks, matrix: &Matrix, methods: &[Stored], block_bytes: u64, limits: &str) {
+    out.say(in_a_sentence(matrix, methods, block_bytes));
+    out.gap();
     let full: u64 = matrix.bytes.iter().sum();
-    let mut rows = table(
-        [
-            "method",
-            "by",
-            "all",
-            "last",
-            "times less",
-            "files, most",
-            "files, last",
-        ],
-        &[],
-    );
+    let mut rows = Table::plain([
+        "method",
+        "by",
+        "all",
+        "last",
+        "times less",
+        "files, most",
+        "files, last",
+    ]);
     for method in methods {
-        rows.add_row([
-            method.name.to_owned(),
+        rows.row([
+            method.method.as_str().to_owned(),
             method.by.to_owned(),
             size(method.total_bytes as f64),
             size(method.last_bytes as f64),
@@ -371,29 +322,21 @@ fn show(
             method.files_to_restore_last.to_string(),
         ]);
     }
-    writeln!(out, "{}", rows.trim_fmt())?;
-    writeln!(
-        out,
-        "{}",
-        paragraph(
-            "",
-            &format!("Blocks before compression, without the headers of images; {limits}.")
-        )
-    )
+    out.table(rows);
+    out.say(format!(
+        "Blocks before compression, without the headers of images; {limits}."
+    ));
 }
 
-fn show_packed(out: &mut impl Write, method: &str, packed: &[Packed]) -> io::Result<()> {
-    writeln!(
-        out,
-        "\n{}\n",
-        paragraph(
-            "",
-            &format!("Stored by address with {method}, and the last one restored:")
-        )
-    )?;
-    let mut rows = table(["codec", "all", "last", "hash", "store", "restore"], &[]);
+fn show_packed(out: &mut Blocks, method: &str, packed: &[Packed]) {
+    out.gap();
+    out.say(format!(
+        "Stored by address with {method}, and the last one restored:"
+    ));
+    out.gap();
+    let mut rows = Table::plain(["codec", "all", "last", "hash", "store", "restore"]);
     for codec in packed {
-        rows.add_row([
+        rows.row([
             codec.codec.to_owned(),
             size(codec.total_bytes as f64),
             size(codec.last_bytes as f64),
@@ -402,5 +345,5 @@ fn show_packed(out: &mut impl Write, method: &str, packed: &[Packed]) -> io::Res
             duration(codec.restore_last_s),
         ]);
     }
-    writeln!(out, "{}", rows.trim_fmt())
+    out.table(rows);
 }

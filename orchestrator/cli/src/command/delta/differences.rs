@@ -2,18 +2,12 @@
 
 use super::{
     bytes::{Bytes, bytes_of},
-    document::DiffDocument,
+    document,
 };
-use crate::{
-    args::ImageDiffArgs,
-    exit_status::ExitStatus,
-    failure::Failure,
-    output,
-    text::{paragraph, table},
-};
+use crate::{args::ImageDiffArgs, exit_status::ExitStatus, failure::Failure, output};
 use cvc_core::units::{counted, size};
 use cvc_delta::{Change, Changes, changes};
-use std::io::{self, Write};
+use cvc_show::{Blocks, Table};
 
 pub fn diff(args: &ImageDiffArgs) -> Result<ExitStatus, Failure> {
     let progress = Bytes::start(bytes_of(&[&args.old, &args.new]), "MiB read");
@@ -22,14 +16,10 @@ pub fn diff(args: &ImageDiffArgs) -> Result<ExitStatus, Failure> {
     });
     progress.finish();
     let changes = changes?;
-    let mut out = output::shown_as(args.json);
-    if args.json {
-        let document = DiffDocument::new(&args.old, &args.new, args.block.bytes(), &changes);
-        let text = serde_json::to_string_pretty(&document).map_err(io::Error::from)?;
-        writeln!(out, "{text}")?;
-    } else {
-        show(&mut out, &changes, args.block.bytes())?;
-    }
+    let document = document::diff(&args.old, &args.new, args.block.bytes(), &changes);
+    output::answer(args.json, &document, |out| {
+        show(out, &changes, args.block.bytes());
+    })?;
     Ok(ExitStatus::Done)
 }
 
@@ -49,7 +39,7 @@ fn share(change: &Change) -> String {
     }
 }
 
-fn show(out: &mut impl Write, changes: &Changes, block_bytes: u64) -> io::Result<()> {
+fn show(out: &mut Blocks, changes: &Changes, block_bytes: u64) {
     let total = changes.total();
     let sentence = if total.changed + total.new + total.gone == 0 {
         format!("Nothing differs of {}.", size(total.bytes as f64))
@@ -65,13 +55,11 @@ fn show(out: &mut impl Write, changes: &Changes, block_bytes: u64) -> io::Result
             size(total.gone as f64),
         )
     };
-    writeln!(out, "{}\n", paragraph("", &sentence))?;
-    let mut rows = table(
-        ["zone", "part", "all", "changed", "new", "gone", "differs"],
-        &[],
-    );
+    out.say(sentence);
+    out.gap();
+    let mut rows = Table::plain(["zone", "part", "all", "changed", "new", "gone", "differs"]);
     let mut row = |zone: &str, part: &str, change: &Change| {
-        rows.add_row([
+        rows.row([
             zone.to_owned(),
             part.to_owned(),
             size(change.bytes as f64),
@@ -88,7 +76,7 @@ fn show(out: &mut impl Write, changes: &Changes, block_bytes: u64) -> io::Result
         row("-", "other files", &changes.other_files);
     }
     row("sum", "", &total);
-    writeln!(out, "{}", rows.trim_fmt())?;
+    out.table(rows);
     for (names, what) in [
         (&changes.new_files, "only in the newer one"),
         (&changes.gone_files, "only in the older one"),
@@ -103,8 +91,7 @@ fn show(out: &mut impl Write, changes: &Changes, block_bytes: u64) -> io::Result
                 counted(names.len(), "file"),
                 names[..names.len().min(NAMED)].join(", ")
             );
-            writeln!(out, "{}", paragraph("", &text))?;
+            out.say(text);
         }
     }
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::{
     bytes::{Bytes, bytes_of},
-    document::StateDocument,
+    document,
     settings::{FILES, named},
 };
 use crate::{
@@ -66,7 +66,7 @@ fn open_or_create(args: &DeltaMakeArgs) -> Result<(Series, bool), Failure> {
 
 fn told(args: &DeltaMakeArgs, series: &Series, record: &StateRecord) -> Result<(), Failure> {
     if args.json {
-        let document = StateDocument::new(series, record)?;
+        let document = document::state(series, record)?;
         tell_json(serde_json::to_string(&document).map_err(io::Error::from)?);
         return Ok(());
     }

@@ -11,7 +11,6 @@ mod show;
 pub use differences::diff;
 
 use bytes::Bytes;
-use document::{VerifiedDocument, VerifyDocument};
 
 use crate::{
     args::{
@@ -24,6 +23,7 @@ use crate::{
 };
 use cvc_core::units::{counted, duration, size};
 use cvc_delta::{DeltaError, DeltaErrorKind, KeptHashes, Series, Verified};
+use serde_json::json;
 use std::{io::Write, time::Instant};
 
 pub fn delta(args: &DeltaArgs) -> Result<ExitStatus, Failure> {
@@ -98,7 +98,7 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
         let verified = series.verify(*state, args.against.as_deref(), &|bytes| {
             progress.advance(bytes);
         });
-        let document = VerifiedDocument::new(*state, args.against.as_deref(), &verified);
+        let document = document::verified(*state, args.against.as_deref(), &verified);
         match &verified {
             _ if args.json => {}
             Ok(verified) => tell(paragraph("", &verified_text(verified, args))),
@@ -122,13 +122,11 @@ fn verify(args: &DeltaVerifyArgs) -> Result<ExitStatus, Failure> {
         ));
     }
     if args.json {
-        let document = VerifyDocument {
-            series: args.series.display().to_string(),
-            states: found,
-            unknown,
-        };
-        let text = serde_json::to_string_pretty(&document).map_err(std::io::Error::from)?;
-        writeln!(output::shown_as(true), "{text}")?;
+        let mut document = json!({ "series": args.series.display().to_string(), "states": found });
+        if !unknown.is_empty() {
+            document["unknown"] = json!(unknown);
+        }
+        output::print_json(&document)?;
     }
     let Some((_, first)) = failed.first() else {
         return Ok(ExitStatus::Done);

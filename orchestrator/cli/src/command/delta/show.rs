@@ -1,79 +1,62 @@
 //! `cvc delta show`
 
 use super::{
-    document::{FileDocument, SeriesDocument},
+    document,
     settings::{described, times_less},
 };
-use crate::{
-    args::DeltaShowArgs,
-    exit_status::ExitStatus,
-    failure::Failure,
-    output,
-    text::{paragraph, table},
-};
+use crate::{args::DeltaShowArgs, exit_status::ExitStatus, failure::Failure, output};
 use cvc_core::units::{counted, duration, size};
-use cvc_delta::{Series, StateFile};
-use std::io::{self, Write};
+use cvc_delta::{DeltaError, Series, StateFile, StateRecord};
+use cvc_show::{Blocks, Table};
 
 pub fn show(args: &DeltaShowArgs) -> Result<ExitStatus, Failure> {
-    let mut out = output::shown_as(args.json);
     if args.path.is_dir() {
         let series = Series::open(&args.path)?;
-        if args.json {
-            let document = SeriesDocument::new(&args.path, &series)?;
-            let text = serde_json::to_string_pretty(&document).map_err(io::Error::from)?;
-            writeln!(out, "{text}")?;
-        } else {
-            show_series(&mut out, &series)?;
-        }
+        let document = document::series(&args.path, &series)?;
+        let states = states(&series)?;
+        output::answer(args.json, &document, |out| {
+            show_series(out, &series, &states);
+        })?;
     } else {
         let file = StateFile::open(&args.path)?;
-        if args.json {
-            let text = serde_json::to_string_pretty(&FileDocument::from(&file))
-                .map_err(io::Error::from)?;
-            writeln!(out, "{text}")?;
-        } else {
-            show_file(&mut out, &file)?;
-        }
+        output::answer(args.json, &document::file(&file), |out| {
+            show_file(out, &file);
+        })?;
     }
     Ok(ExitStatus::Done)
 }
 
-fn show_series(out: &mut impl Write, series: &Series) -> Result<(), Failure> {
-    let states = series.states();
-    let Some(first) = states.first() else {
-        writeln!(out, "{}", paragraph("", "The series has no state yet."))?;
-        return Ok(());
+/// The states of a series, each with the number of files that its restore needs.
+fn states(series: &Series) -> Result<Vec<(&StateRecord, usize)>, DeltaError> {
+    let states = series.states().iter();
+    states
+        .map(|s| Ok((s, series.chain_of(s.state)?.len())))
+        .collect()
+}
+
+fn show_series(out: &mut Blocks, series: &Series, states: &[(&StateRecord, usize)]) {
+    let Some((first, _)) = states.first() else {
+        return out.say("The series has no state yet.");
     };
-    let content: u64 = states.iter().map(|s| s.content_bytes).sum();
-    let stored: u64 = states.iter().map(|s| s.file_bytes).sum();
-    let files: Vec<usize> = states
-        .iter()
-        .map(|s| series.chain_of(s.state).map(|chain| chain.len()))
-        .collect::<Result<_, _>>()?;
+    let content: u64 = states.iter().map(|(s, _)| s.content_bytes).sum();
+    let stored: u64 = states.iter().map(|(s, _)| s.file_bytes).sum();
+    let files = states.iter().map(|(_, files)| *files).max().unwrap_or(1);
     let sentence = format!(
         "{} of {} in {}, {} times less; a restore needs at most {}.",
         counted(states.len(), "state"),
         size(content as f64),
         size(stored as f64),
         times_less(stored, content),
-        counted(files.iter().max().copied().unwrap_or(1), "file"),
+        counted(files, "file"),
     );
-    writeln!(out, "{}", paragraph("", &sentence))?;
-    writeln!(
-        out,
-        "{}\n",
-        paragraph("", &format!("Stored by {}.", described(series.options())))
-    )?;
-    let mut rows = table(
-        [
-            "state", "after", "base", "changed", "new", "stored", "content", "ratio", "files",
-            "time",
-        ],
-        &[],
-    );
-    for (state, files) in states.iter().zip(files) {
-        rows.add_row([
+    out.say(sentence);
+    out.say(format!("Stored by {}.", described(series.options())));
+    out.gap();
+    let mut rows = Table::plain([
+        "state", "after", "base", "changed", "new", "stored", "content", "ratio", "files", "time",
+    ]);
+    for (state, files) in states {
+        rows.row([
             state.state.to_string(),
             duration(state.taken_s - first.taken_s),
             state
@@ -90,22 +73,14 @@ fn show_series(out: &mut impl Write, series: &Series) -> Result<(), Failure> {
             duration(state.hash_s + state.store_s),
         ]);
     }
-    writeln!(out, "{}", rows.trim_fmt())?;
-    writeln!(
-        out,
-        "{}",
-        paragraph(
-            "",
-            &format!(
-                "The next state is compared with {} of hashes.",
-                size(series.kept_hashes_bytes() as f64)
-            )
-        )
-    )?;
-    Ok(())
+    out.table(rows);
+    out.say(format!(
+        "The next state is compared with {} of hashes.",
+        size(series.kept_hashes_bytes() as f64)
+    ));
 }
 
-fn show_file(out: &mut impl Write, file: &StateFile) -> Result<(), Failure> {
+fn show_file(out: &mut Blocks, file: &StateFile) {
     let summary = file.summary();
     let content: u64 = summary.images.iter().map(|i| i.bytes).sum();
     let changed: u64 = summary.images.iter().map(|i| i.changed_bytes).sum();
@@ -133,7 +108,7 @@ fn show_file(out: &mut impl Write, file: &StateFile) -> Result<(), Failure> {
         counted(file.packets(), "packet"),
         size(file.file_bytes() as f64),
     );
-    writeln!(out, "{}", paragraph("", &sentence))?;
+    out.say(sentence);
     let by = summary.addressing.as_str();
     let how = format!(
         "Blocks of {} by {by}, codec {}, transform {}, digest {}.",
@@ -142,14 +117,13 @@ fn show_file(out: &mut impl Write, file: &StateFile) -> Result<(), Failure> {
         summary.transform.as_str(),
         summary.digest
     );
-    writeln!(out, "{}\n", paragraph("", &how))?;
-    let mut rows = table(
-        ["content", "headers", "changed", "moved", "blocks", "file"],
-        &["file"],
-    );
+    out.say(how);
+    out.gap();
+    let mut rows =
+        Table::plain(["content", "headers", "changed", "moved", "blocks", "file"]).wrap(&["file"]);
     for image in &summary.images {
         let gzip = if image.gzip { " (was gzip'd)" } else { "" };
-        rows.add_row([
+        rows.row([
             size(image.bytes as f64),
             size(image.frame_bytes as f64),
             size(image.changed_bytes as f64),
@@ -158,9 +132,8 @@ fn show_file(out: &mut impl Write, file: &StateFile) -> Result<(), Failure> {
             format!("{}{gzip}", image.name),
         ]);
     }
-    writeln!(out, "{}", rows.trim_fmt())?;
+    out.table(rows);
     for (name, to) in &summary.links {
-        writeln!(out, "{}", paragraph("", &format!("link {name} to {to}")))?;
+        out.say(format!("link {name} to {to}"));
     }
-    Ok(())
 }

@@ -6,7 +6,7 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::machine,
-    text::{paragraph, table},
+    text::paragraph,
 };
 use camino::Utf8Path;
 use cvc_controller::runner::Options;
@@ -25,6 +25,7 @@ use cvc_core::stop::StopSignal;
 use cvc_engine::attempt::{Fit, FitItem, ReadySite, check_fit, read_exit};
 use cvc_probe::shepherd::Exit;
 use cvc_session::{Scratch, Trial};
+use cvc_show::Table;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 use std::{io::Write, time::Duration};
@@ -278,7 +279,7 @@ impl Try<'_> {
             let reason = plan
                 .excluded
                 .first()
-                .map(|excluded| excluded.reason.clone())
+                .map(|excluded| excluded.reason.to_string())
                 .unwrap_or_default();
             examined
                 .items
@@ -604,7 +605,7 @@ impl Fitted {
                 (false, _) => "the descriptor does not fit",
             };
             writeln!(out, "{}: {verdict}\n", examined.title(&self.app))?;
-            let mut lines = table(["", "what", "found"], &["found"]);
+            let mut lines = Table::plain(["", "what", "found"]).wrap(&["found"]);
             for item in &examined.items {
                 let mark = match item.fit {
                     Fit::Fits => "ok",
@@ -612,9 +613,9 @@ impl Fitted {
                     Fit::Fails => "--",
                     Fit::Unknown => "..",
                 };
-                lines.add_row([mark, &item.key, &item.found]);
+                lines.row([mark, &item.key, &item.found]);
             }
-            writeln!(out, "{}", lines.trim_fmt())?;
+            writeln!(out, "{}", lines)?;
             if let Some(hint) = &examined.hint {
                 writeln!(out, "{}", paragraph("  ", &format!("hint: {hint}")))?;
             }

@@ -1,14 +1,10 @@
 //! Sites of several machines, as `cvc doctor` shows them.
 
-use crate::{
-    exit_status::ExitStatus,
-    failure::Failure,
-    output,
-    text::{paragraph, table},
-};
+use crate::{exit_status::ExitStatus, failure::Failure, output, text::paragraph};
 use cvc_controller::doctor::{self, Check, Here, State};
 use cvc_controller::runner::Options;
 use cvc_core::campaign::Spec;
+use cvc_show::Table;
 use indexmap::IndexMap;
 use std::{io::Write, time::Duration};
 
@@ -50,12 +46,7 @@ pub(super) fn status(clusters: &Clusters) -> ExitStatus {
 pub(super) fn show_alone(clusters: &Clusters, json: bool) -> Result<ExitStatus, Failure> {
     let mut out = output::shown_as(json);
     if json {
-        writeln!(
-            out,
-            "{}",
-            serde_json::to_string_pretty(&serde_json::json!({ "clusters": clusters }))
-                .map_err(std::io::Error::from)?
-        )?;
+        output::print_json(&serde_json::json!({ "clusters": clusters }))?;
     } else {
         show(&mut out, clusters)?;
     }
@@ -66,16 +57,16 @@ pub(super) fn show_alone(clusters: &Clusters, json: bool) -> Result<ExitStatus, 
 pub(super) fn show(out: &mut impl Write, clusters: &Clusters) -> std::io::Result<()> {
     for (name, checks) in clusters {
         writeln!(out, "\nsite {name}")?;
-        let mut found = table(["", "what", "host", "found"], &["found"]);
+        let mut found = Table::plain(["", "what", "host", "found"]).wrap(&["found"]);
         for check in checks {
-            found.add_row([
+            found.row([
                 mark(check.state),
                 &check.what,
                 check.host.as_deref().unwrap_or("all"),
                 &check.found,
             ]);
         }
-        writeln!(out, "{}", found.trim_fmt())?;
+        writeln!(out, "{}", found)?;
         // what was found stands above; a remedy of several things or hosts stands once
         let mut fixed: IndexMap<&str, Vec<String>> = IndexMap::new();
         for check in checks.iter().filter(|c| !c.hint.is_empty()) {

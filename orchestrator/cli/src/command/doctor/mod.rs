@@ -12,7 +12,7 @@ use crate::{
     failure::Failure,
     machine::{machine, runtime},
     output,
-    text::{paragraph, table},
+    text::paragraph,
 };
 use camino::Utf8PathBuf;
 use cvc_core::campaign::{SiteKind, Spec};
@@ -33,6 +33,7 @@ use cvc_session::{
     ask_sites,
     campaigns::{Askable, campaign_here, load_and_ask},
 };
+use cvc_show::Table;
 use serde_json::json;
 use std::io::Write;
 use verdict::Verdict;
@@ -180,11 +181,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
         if let Some(verdict) = verdict {
             value["verdict"] = json!(verdict);
         }
-        writeln!(
-            out,
-            "{}",
-            serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?
-        )?;
+        output::print_json(&value)?;
         return Ok(status);
     }
     if let (Some(verdict), Some(file)) = (&verdict, &file) {
@@ -242,11 +239,7 @@ async fn try_checkpoints(spec: &Spec, is_json: bool) -> Result<ExitStatus, Failu
     let probed = probe::probe(spec, &sites).await?;
     let mut out = output::shown_as(is_json);
     if is_json {
-        writeln!(
-            out,
-            "{}",
-            serde_json::to_string_pretty(&probed.to_json()).map_err(std::io::Error::from)?
-        )?;
+        output::print_json(&probed.to_json())?;
     } else {
         probed.show(&mut out)?;
     }
@@ -263,11 +256,7 @@ async fn try_app(
     let fitted = app::fit(args, subject, spec, &sites).await?;
     let mut out = output::shown_as(args.json);
     if args.json {
-        writeln!(
-            out,
-            "{}",
-            serde_json::to_string_pretty(&fitted.to_json()).map_err(std::io::Error::from)?
-        )?;
+        output::print_json(&fitted.to_json())?;
     } else {
         fitted.show(&mut out)?;
     }
@@ -283,12 +272,12 @@ fn show_findings(
     if findings.is_empty() {
         return Ok(());
     }
-    let mut found = table(["", "what", "found"], &["found"]);
+    let mut found = Table::plain(["", "what", "found"]).wrap(&["found"]);
     for finding in findings {
         let mark = if finding.found.is_ok() { "ok" } else { "--" };
-        found.add_row([mark, &finding.what, finding.text()]);
+        found.row([mark, &finding.what, finding.text()]);
     }
-    writeln!(out, "{}", found.trim_fmt())?;
+    writeln!(out, "{}", found)?;
     let gaps: Vec<&Finding> = findings
         .iter()
         .filter(|f| f.found.is_err() && with_hints)

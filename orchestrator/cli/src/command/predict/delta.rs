@@ -6,8 +6,7 @@ use crate::{
     display::duration,
     exit_status::ExitStatus,
     failure::Failure,
-    output::shown_as,
-    text::{paragraph, table},
+    output,
 };
 use camino::Utf8PathBuf;
 use cvc_core::units::counted;
@@ -17,8 +16,8 @@ use cvc_model::delta::{Aim, ChangedVolume, DeltaCosts, Packing, Prices, VolumeFo
 use cvc_prediction::delta::{
     DeltaAnswer, DeltaQuestion, Evidence, MethodAnswer, ZoneAnswer, answer,
 };
+use cvc_show::{Blocks, Table};
 use serde::Serialize;
-use std::io::Write;
 
 /// The answer as JSON.
 #[derive(Serialize)]
@@ -130,21 +129,14 @@ pub fn predict_delta(args: &PredictArgs, states: &[Utf8PathBuf]) -> Result<ExitS
         }
     }
     let codecs: Vec<CodecLoss> = tried.into_iter().filter(|t| t.codec.is_some()).collect();
-    let mut out = std::io::BufWriter::new(shown_as(args.json));
-    if args.json {
-        let output = DeltaOutput {
-            schema: 1,
-            block_bytes: *block_bytes,
-            blocks,
-            codecs,
-            answer: best,
-        };
-        serde_json::to_writer_pretty(&mut out, &output).map_err(std::io::Error::from)?;
-        writeln!(out)?;
-    } else {
-        show(&mut out, best, *block_bytes, &blocks, &codecs)?;
-    }
-    out.flush()?;
+    let answer = DeltaOutput {
+        schema: 1,
+        block_bytes: *block_bytes,
+        blocks,
+        codecs,
+        answer: best,
+    };
+    output::answer(args.json, &answer, |out| show(out, &answer))?;
     Ok(ExitStatus::Done)
 }
 
@@ -238,37 +230,81 @@ fn sentence(answer: &DeltaAnswer) -> String {
     }
 }
 
-fn show(
-    out: &mut impl Write,
-    answer: &DeltaAnswer,
-    block_bytes: Option<u64>,
-    blocks: &[BlockLoss],
-    codecs: &[CodecLoss],
-) -> std::io::Result<()> {
-    let line = |out: &mut dyn Write, text: &str| writeln!(out, "{}", paragraph("", text));
+fn show(out: &mut Blocks, of: &DeltaOutput<'_>) {
+    let answer = of.answer;
     let (first, warnings): (Vec<&String>, Vec<&String>) =
         answer.warnings.iter().partition(|w| *w == OF_FILES);
     for warning in first {
-        line(out, &format!("warning: {warning}"))?;
+        out.say(format!("warning: {warning}"));
     }
-    line(out, &sentence(answer))?;
-    let mut rows = table(
-        [
-            "method",
-            "every\n(start to\nstart)",
-            "a check-\npoint",
-            "stored\nper hour",
-            "a restart\nat most",
-            "expected\ntotal time",
-            "lost",
-        ],
-        &[],
+    out.say(sentence(answer));
+    out.gap();
+    out.table(methods(answer));
+    out.gap();
+    let prices = answer.question.prices;
+    if prices.dollars_per_hour > 0.0 || prices.dollars_per_gib_month > 0.0 {
+        for method in &answer.methods {
+            let text = format!(
+                "{}: ${:.2} for machines, ${:.2} a month for all {}",
+                method.run.storing.words(),
+                method.run.run_dollars,
+                method.run.dollars_per_month,
+                counted(method.run.checkpoints, "checkpoint")
+            );
+            out.say(text);
+        }
+    }
+    out.say(fitted(answer, of.block_bytes));
+    if let Some(why) = answer.volume.simpler.as_ref().filter(|_| !answer.by_zone) {
+        out.say(why);
+    }
+    if of.blocks.len() > 1 {
+        let lost: Vec<String> = of
+            .blocks
+            .iter()
+            .map(|b| format!("{} with {} KiB", percent(b.lost), b.block_bytes >> 10))
+            .collect();
+        out.say(format!("lost by size of blocks: {}", lost.join(", ")));
+    }
+    show_zones(out, answer);
+    show_codecs(out, answer, &of.codecs);
+    out.say(format!(
+        "for full checkpoints, Young 1974 has one every {}, Daly 2006 every {} (from end to start)",
+        duration(answer.young_full_s),
+        duration(answer.daly_full_s)
+    ));
+    let costs = answer.question.costs;
+    let search = costs.search_mib_s.map_or_else(
+        || "the program does not wait for the search for changes".to_owned(),
+        |rate| format!("the search for changes reads {} each second", volume(rate)),
     );
+    out.say(format!(
+            "assumed: {} and its bytes for a checkpoint, {} and the bytes of its chain for a restart, {} for each file of it; {search}",
+            duration(costs.start_s),
+            duration(costs.restart_s),
+            milliseconds(costs.file_s)
+        ));
+    for warning in warnings {
+        out.say(format!("warning: {warning}"));
+    }
+}
+
+/// Every method with its best interval, and what it costs.
+fn methods(answer: &DeltaAnswer) -> Table {
+    let mut rows = Table::plain([
+        "method",
+        "every\n(start to\nstart)",
+        "a check-\npoint",
+        "stored\nper hour",
+        "a restart\nat most",
+        "expected\ntotal time",
+        "lost",
+    ]);
     for method in &answer.methods {
         let run = &method.run;
         let settings = run.method.describe().replace(", ", "\n");
         let settings = settings.replace("bounded to ", "bounded\n");
-        rows.add_row([
+        rows.row([
             settings,
             every(method),
             if run.checkpoints == 0 {
@@ -291,63 +327,11 @@ fn show(
             percent(run.lost),
         ]);
     }
-    writeln!(out, "\n{}\n", rows.trim_fmt())?;
-    let prices = answer.question.prices;
-    if prices.dollars_per_hour > 0.0 || prices.dollars_per_gib_month > 0.0 {
-        for method in &answer.methods {
-            let text = format!(
-                "{}: ${:.2} for machines, ${:.2} a month for all {}",
-                method.run.method.describe(),
-                method.run.run_dollars,
-                method.run.dollars_per_month,
-                counted(method.run.checkpoints, "checkpoint")
-            );
-            line(out, &text)?;
-        }
-    }
-    line(out, &fitted(answer, block_bytes))?;
-    if let Some(why) = answer.volume.simpler.as_ref().filter(|_| !answer.by_zone) {
-        line(out, why)?;
-    }
-    if blocks.len() > 1 {
-        let lost: Vec<String> = blocks
-            .iter()
-            .map(|b| format!("{} with {} KiB", percent(b.lost), b.block_bytes >> 10))
-            .collect();
-        line(out, &format!("lost by size of blocks: {}", lost.join(", ")))?;
-    }
-    show_zones(out, answer)?;
-    show_codecs(out, answer, codecs)?;
-    line(
-        out,
-        &format!(
-            "for full checkpoints, Young 1974 has one every {}, Daly 2006 every {} (from end to start)",
-            duration(answer.young_full_s),
-            duration(answer.daly_full_s)
-        ),
-    )?;
-    let costs = answer.question.costs;
-    let search = costs.search_mib_s.map_or_else(
-        || "the program does not wait for the search for changes".to_owned(),
-        |rate| format!("the search for changes reads {} each second", volume(rate)),
-    );
-    line(
-        out,
-        &format!(
-            "assumed: {} and its bytes for a checkpoint, {} and the bytes of its chain for a restart, {} for each file of it; {search}",
-            duration(costs.start_s),
-            duration(costs.restart_s),
-            milliseconds(costs.file_s)
-        ),
-    )?;
-    for warning in warnings {
-        line(out, &format!("warning: {warning}"))?;
-    }
-    Ok(())
+    rows
 }
 
 /// What changes in each zone, its curve, and how much of the whole it is, where the advice has checkpoints.
-fn show_zones(out: &mut impl Write, answer: &DeltaAnswer) -> std::io::Result<()> {
+fn show_zones(out: &mut Blocks, answer: &DeltaAnswer) {
     let has_checkpoints = answer.best().is_some_and(|best| best.run.checkpoints > 0);
     let all: f64 = answer.zones.iter().map(|z| z.changed_mib).sum();
     let is_there = |zone: &&ZoneAnswer| {
@@ -372,19 +356,14 @@ fn show_zones(out: &mut impl Write, answer: &DeltaAnswer) -> std::io::Result<()>
                 counted(answer.volume.pairs, "pair")
             ));
         }
-        writeln!(out, "{}", paragraph("", &text))?;
+        out.say(text);
     }
-    Ok(())
 }
 
 /// What the codec makes of blocks, and what the others would lose.
-fn show_codecs(
-    out: &mut impl Write,
-    answer: &DeltaAnswer,
-    codecs: &[CodecLoss],
-) -> std::io::Result<()> {
+fn show_codecs(out: &mut Blocks, answer: &DeltaAnswer, codecs: &[CodecLoss]) {
     let Some(found) = &answer.codec else {
-        return Ok(());
+        return;
     };
     let packing = found.packing;
     let rate = |rate: Option<f64>, what: &str| {
@@ -404,7 +383,7 @@ fn show_codecs(
         rate(packing.pack_mib_s, "compresses"),
         rate(packing.unpack_mib_s, "uncompresses")
     );
-    writeln!(out, "{}", paragraph("", &text))?;
+    out.say(text);
     if codecs.len() > 1 {
         let each = codecs.iter().filter_map(|c| {
             let block = c
@@ -418,9 +397,8 @@ fn show_codecs(
         });
         let each: Vec<String> = each.collect();
         let text = format!("lost by codec: {}", each.join("; "));
-        writeln!(out, "{}", paragraph("", &text))?;
+        out.say(text);
     }
-    Ok(())
 }
 
 fn milliseconds(seconds: f64) -> String {

@@ -18,7 +18,6 @@ use cvc_prediction::predict::{
     holds_images, keep_one_environment, merge_repeated, next_runs,
 };
 use cvc_session::campaigns::campaign_dir;
-use std::io::Write;
 
 /// The largest run that is proposed.
 const MOST_TRIED: u32 = 256;
@@ -132,14 +131,9 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
             next,
             judged: args.judge.then(|| judge(&predictor, &held_out)),
         };
-        let mut out = std::io::BufWriter::new(crate::output::shown_as(args.json));
-        if args.json {
-            serde_json::to_writer_pretty(&mut out, &output).map_err(std::io::Error::from)?;
-            writeln!(out)?;
-        } else {
-            show::show(&mut out, &output, args.detail)?;
-        }
-        out.flush()?;
+        crate::output::answer(args.json, &output, |out| {
+            show::show(out, &output, args.detail);
+        })?;
         // only the library of the requested program could be predicted: a script must not take that for an answer
         let answered = output
             .forecasts

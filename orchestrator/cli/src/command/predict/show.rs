@@ -1,10 +1,7 @@
 //! Predictions as people read them: one table for each setting, and below it files, schedules, the runs behind the numbers, and warnings.
 
 use super::output::{FurtherRuns, PredictOutput};
-use crate::{
-    display::duration,
-    text::{paragraph, table, terminal_width},
-};
+use crate::{display::duration, text::terminal_width};
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
 use cvc_prediction::holdout::HeldOutForecast;
@@ -13,7 +10,8 @@ use cvc_prediction::predict::{
     CandidateAnswer, ExpectedRun, Forecast, ForecastLine, Forecasts, NextRun, Prediction,
     ScheduleBudget,
 };
-use std::{collections::BTreeMap, io::Write};
+use cvc_show::{Blocks, Table};
+use std::collections::BTreeMap;
 
 /// What is shown without details.
 const SHORT: [Quantity; 4] = [
@@ -27,49 +25,44 @@ const SHORT_COLUMNS: usize = 4;
 /// Maximum number of labels shown for the runs behind a number; JSON has all of them.
 const LABELS: usize = 12;
 
-pub fn show(out: &mut impl Write, output: &PredictOutput<'_>, detail: bool) -> std::io::Result<()> {
+pub fn show(out: &mut Blocks, output: &PredictOutput<'_>, detail: bool) {
     match (output.trained_on.len(), output.held_out) {
-        (0, _) => writeln!(
-            out,
-            "without observations: only what needs no run or was published"
-        )?,
-        (n, 0) => writeln!(out, "trained on {}", observations(n))?,
-        (n, held_out) => writeln!(out, "trained on {}, {held_out} held out", observations(n))?,
+        (0, _) => out.line("without observations: only what needs no run or was published"),
+        (n, 0) => out.line(format!("trained on {}", observations(n))),
+        (n, held_out) => out.line(format!(
+            "trained on {}, {held_out} held out",
+            observations(n)
+        )),
     }
     for warning in &output.warnings {
-        writeln!(out, "{}", paragraph("", &format!("warning: {warning}")))?;
+        out.say(format!("warning: {warning}"));
     }
     for forecasts in &output.forecasts {
-        writeln!(out)?;
-        show_forecast(out, forecasts, &output.budget, detail)?;
+        out.gap();
+        show_forecast(out, forecasts, &output.budget, detail);
     }
     for further in output.next.iter().flatten() {
-        writeln!(out)?;
-        show_next(out, further)?;
+        out.gap();
+        show_next(out, further);
     }
     if !detail && !output.forecasts.is_empty() {
-        writeln!(
-            out,
-            "\n--detail shows the zones of an image, the files, every model and the runs behind each number"
-        )?;
+        out.heading("--detail shows the zones of an image, the files, every model and the runs behind each number");
     }
     if let Some(judged) = &output.judged {
-        writeln!(out)?;
-        show_judged(out, judged)?;
+        out.gap();
+        show_judged(out, judged);
     }
-    Ok(())
 }
 
 /// Further runs that are shown; JSON has all.
 const PROPOSED: usize = 5;
 
-fn show_next(out: &mut impl Write, further: &FurtherRuns) -> std::io::Result<()> {
+fn show_next(out: &mut Blocks, further: &FurtherRuns) {
     let Some(best) = further.runs.first() else {
-        return writeln!(
-            out,
+        return out.line(format!(
             "{}: no other run would make these intervals narrower",
             further.label
-        );
+        ));
     };
     let half = |run: &NextRun, quantity: Quantity| {
         run.half_width_pct
@@ -77,17 +70,10 @@ fn show_next(out: &mut impl Write, further: &FurtherRuns) -> std::io::Result<()>
             .map_or_else(|| "-".to_owned(), |pct| format!("±{} %", number(*pct)))
     };
     let told = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
-    writeln!(
-        out,
-        "{}",
-        paragraph(
-            "",
-            &format!(
-                "run next: {}, which makes the intervals for {} {:.0} % narrower",
-                best.label, further.label, best.narrower_pct
-            )
-        )
-    )?;
+    out.say(format!(
+        "run next: {}, which makes the intervals for {} {:.0} % narrower",
+        best.label, further.label, best.narrower_pct
+    ));
     let header = [
         "one further run",
         "narrower",
@@ -97,9 +83,9 @@ fn show_next(out: &mut impl Write, further: &FurtherRuns) -> std::io::Result<()>
         "it stores, MiB",
         "in, s",
     ];
-    let mut rows = table(header, &header[1..]);
+    let mut rows = Table::plain(header).wrap(&header[1..]);
     for run in further.runs.iter().take(PROPOSED) {
-        rows.add_row([
+        rows.row([
             run.label.clone(),
             format!("{:.0} %", run.narrower_pct),
             half(run, Quantity::File),
@@ -109,7 +95,8 @@ fn show_next(out: &mut impl Write, further: &FurtherRuns) -> std::io::Result<()>
             told(run.latency_s),
         ]);
     }
-    writeln!(out, "\n{}", rows.trim_fmt())
+    out.gap();
+    out.table(rows);
 }
 
 fn observations(n: usize) -> String {
@@ -159,12 +146,7 @@ fn name(line: &ForecastLine) -> String {
     format!("{title}{load}{unit}")
 }
 
-fn show_forecast(
-    out: &mut impl Write,
-    forecasts: &Forecasts,
-    budget: &ScheduleBudget,
-    detail: bool,
-) -> std::io::Result<()> {
+fn show_forecast(out: &mut Blocks, forecasts: &Forecasts, budget: &ScheduleBudget, detail: bool) {
     let mapping = &forecasts.question.setting.mapping;
     let nodes = if mapping.nodes() == 1 {
         "1 node".to_owned()
@@ -176,7 +158,7 @@ fn show_forecast(
     } else {
         format!("{} processes", mapping.processes())
     };
-    writeln!(out, "{}: {processes} on {nodes}", forecasts.label)?;
+    out.line(format!("{}: {processes} on {nodes}", forecasts.label));
     let is_published =
         |p: &Prediction| p.model.tier == Tier::Published && p.estimate.interval.is_some();
     // files of the ranks alone, where nothing tells what is stored beside them
@@ -215,12 +197,13 @@ fn show_forecast(
         "interval"
     };
     let header = ["quantity", "predicted", said, "tier", "model", "runs"];
-    let mut rows = table(
-        header
-            .into_iter()
-            .take(if detail { header.len() } else { SHORT_COLUMNS }),
-        &["quantity"],
-    );
+    let mut rows =
+        Table::plain(
+            header
+                .into_iter()
+                .take(if detail { header.len() } else { SHORT_COLUMNS }),
+        )
+        .wrap(&["quantity"]);
     let room = terminal_width().map_or(usize::MAX, |w| {
         w.saturating_sub(BESIDE_MODEL).max(NARROWEST)
     });
@@ -238,13 +221,14 @@ fn show_forecast(
                 if detail {
                     row.extend([hyphenated(p.model.id, room), notes.of(&p.training)]);
                 }
-                rows.add_row(row);
+                rows.row(row);
             }
             Forecast::NoPrediction(reason) => refused.push((name(line), reason)),
         }
     }
-    if rows.row_count() > 0 {
-        writeln!(out, "\n{}", rows.trim_fmt())?;
+    if !rows.rows.is_empty() {
+        out.gap();
+        out.table(rows);
     }
     let bands = forecasts
         .lines
@@ -252,27 +236,20 @@ fn show_forecast(
         .filter(is_shown)
         .filter_map(|l| l.forecast.prediction());
     if bands.clone().any(is_published) {
-        writeln!(
-            out,
-            "intervals of published numbers are the range of the published runs, not calibrated at 95 %"
-        )?;
+        out.line("intervals of published numbers are the range of the published runs, not calibrated at 95 %");
     }
     if bands.clone().any(Prediction::is_of_totals) {
         let text = "the observations have no zones of images: each number is a line through the observed totals; intervals, from four runs on, are those of the line, not calibrated";
-        writeln!(out, "{}", paragraph("", text))?;
+        out.say(text);
     }
     if !detail && !forecasts.says_something_of_the_program() {
         return show_nothing(out, forecasts);
     }
     for (what, reason) in together_by_reason(refused) {
-        writeln!(
-            out,
-            "{}",
-            paragraph("", &format!("{what}: no prediction: {reason}"))
-        )?;
+        out.say(format!("{what}: no prediction: {reason}"));
     }
     if !forecasts.says_something_of_the_program() {
-        writeln!(out, "{}", paragraph("", &nothing_of(forecasts)))?;
+        out.say(nothing_of(forecasts));
     }
     let observed: Vec<String> = forecasts
         .lines
@@ -281,30 +258,22 @@ fn show_forecast(
         .filter_map(|l| Some(format!("{} {}", name(l), number(l.observed?.0))))
         .collect();
     if !observed.is_empty() {
-        writeln!(
-            out,
-            "{}",
-            paragraph(
-                "",
-                &format!("observed at this setting: {}", observed.join("; "))
-            )
-        )?;
+        out.say(format!("observed at this setting: {}", observed.join("; ")));
     }
     for (letter, labels) in notes.lines() {
-        writeln!(out, "{}", paragraph("", &format!("({letter}) {labels}")))?;
+        out.say(format!("({letter}) {labels}"));
     }
     if detail {
-        show_files(out, forecasts)?;
+        show_files(out, forecasts);
     }
-    show_schedules(out, forecasts)?;
-    show_failures(out, forecasts, budget)?;
+    show_schedules(out, forecasts);
+    show_failures(out, forecasts, budget);
     if detail {
-        show_detail(out, forecasts)?;
+        show_detail(out, forecasts);
     }
     for warning in &forecasts.warnings {
-        writeln!(out, "{}", paragraph("", &format!("warning: {warning}")))?;
+        out.say(format!("warning: {warning}"));
     }
-    Ok(())
 }
 
 fn nothing_of(forecasts: &Forecasts) -> String {
@@ -316,7 +285,7 @@ fn nothing_of(forecasts: &Forecasts) -> String {
 }
 
 /// One sentence where there is nothing to predict from: the first reason is what the others follow from.
-fn show_nothing(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<()> {
+fn show_nothing(out: &mut Blocks, forecasts: &Forecasts) {
     let reason = forecasts
         .lines
         .iter()
@@ -329,7 +298,7 @@ fn show_nothing(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<
         nothing_of(forecasts),
         reason.unwrap_or("no reason is known")
     );
-    writeln!(out, "{}", paragraph("", &text))?;
+    out.say(text);
     let observed: Vec<String> = forecasts
         .lines
         .iter()
@@ -337,13 +306,12 @@ fn show_nothing(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<
         .collect();
     if !observed.is_empty() {
         let text = format!("observed at this setting: {}", observed.join("; "));
-        writeln!(out, "{}", paragraph("", &text))?;
+        out.say(text);
     }
     if let Some(reason) = &forecasts.no_schedules {
         let text = format!("no number of checkpoints: {reason}");
-        writeln!(out, "{}", paragraph("", &text))?;
+        out.say(text);
     }
-    Ok(())
 }
 
 /// What has the same reason is said once.
@@ -456,22 +424,19 @@ fn letter(place: usize) -> String {
     )
 }
 
-fn show_files(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<()> {
+fn show_files(out: &mut Blocks, forecasts: &Forecasts) {
     if forecasts.files.is_empty() {
-        return Ok(());
+        return;
     }
-    let mut rows = table(
-        [
-            "files of the ranks",
-            "MiB each",
-            "95 % interval",
-            "processes on node",
-            "",
-        ],
-        &[],
-    );
+    let mut rows = Table::plain([
+        "files of the ranks",
+        "MiB each",
+        "95 % interval",
+        "processes on node",
+        "",
+    ]);
     for group in &forecasts.files {
-        rows.add_row([
+        rows.row([
             group.count.to_string(),
             number(group.size.value),
             interval(&group.size),
@@ -483,19 +448,17 @@ fn show_files(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<()
             },
         ]);
     }
-    writeln!(out, "\n{}", rows.trim_fmt())
+    out.gap();
+    out.table(rows);
 }
 
-fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<()> {
+fn show_schedules(out: &mut Blocks, forecasts: &Forecasts) {
     if let Some(reason) = &forecasts.no_schedules {
-        writeln!(
-            out,
-            "\n{}",
-            paragraph("", &format!("no number of checkpoints: {reason}"))
-        )?;
+        out.gap();
+        out.say(format!("no number of checkpoints: {reason}"));
     }
     if forecasts.schedules.is_empty() {
-        return Ok(());
+        return;
     }
     // what belongs together stands below each other, and sources are notes: the table fits a terminal of 80 columns
     let header = [
@@ -517,7 +480,7 @@ fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Resul
         Some([low, high]) => format!("{}\n{low} …\n{high}", or_none(value)),
         None => or_none(value),
     };
-    let mut rows = table(header, &[]);
+    let mut rows = Table::plain(header);
     for (note, s) in (1..).zip(&forecasts.schedules) {
         let every = s
             .interval_range_s
@@ -525,7 +488,7 @@ fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Resul
         let overhead = s
             .overhead_range
             .map(|range| [percent(range.low), percent(range.high)]);
-        rows.add_row([
+        rows.row([
             format!("{} [{note}]", s.rule),
             with_range(s.interval_s.map(duration), every),
             or_none(s.checkpoints.map(|count| count.to_string())),
@@ -533,19 +496,15 @@ fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Resul
             with_range(s.overhead.map(percent), overhead),
         ]);
     }
-    writeln!(out, "\n{}", rows.trim_fmt())?;
+    out.gap();
+    out.table(rows);
     for (note, s) in (1..).zip(&forecasts.schedules) {
-        writeln!(out, "{}", paragraph("", &format!("[{note}] {}", s.source)))?;
+        out.say(format!("[{note}] {}", s.source));
     }
-    Ok(())
 }
 
 /// What the run takes on average with failures, and what is lost to what: below the schedules, whose times are without any.
-fn show_failures(
-    out: &mut impl Write,
-    forecasts: &Forecasts,
-    budget: &ScheduleBudget,
-) -> std::io::Result<()> {
+fn show_failures(out: &mut Blocks, forecasts: &Forecasts, budget: &ScheduleBudget) {
     let expected: Vec<(&str, &ExpectedRun)> = forecasts
         .schedules
         .iter()
@@ -566,33 +525,31 @@ fn show_failures(
             "{} between failures of a node (--mtbf-node), and so of the job on 1 node",
             long_duration(node_s)
         ),
-        (None, None) => return Ok(()),
+        (None, None) => return,
     };
     if forecasts.schedules.is_empty() {
-        return Ok(());
+        return;
     }
     let mut text = format!("on average {whose}");
     if let Some((_, run)) = expected.last() {
         text += &format!(": {} during the run", failures(run.failures));
     }
-    writeln!(out, "\n{}", paragraph("", &text))?;
+    out.gap();
+    out.say(text);
     if expected.is_empty() {
-        return Ok(());
+        return;
     }
-    let mut rows = table(
-        [
-            "with failures",
-            "expected\ntotal time",
-            "lost",
-            "of it to\ncheckpoints",
-            "rework",
-            "restarts",
-        ],
-        &[],
-    );
+    let mut rows = Table::plain([
+        "with failures",
+        "expected\ntotal time",
+        "lost",
+        "of it to\ncheckpoints",
+        "rework",
+        "restarts",
+    ]);
     for (rule, run) in expected {
         let lost = run.checkpoints_s + run.rework_s + run.restarts_s;
-        rows.add_row([
+        rows.row([
             rule.to_owned(),
             duration(run.total_s),
             format!("{:.1} %", 100.0 * lost / run.total_s),
@@ -601,21 +558,15 @@ fn show_failures(
             duration(run.restarts_s),
         ]);
     }
-    writeln!(out, "\n{}", rows.trim_fmt())?;
+    out.gap();
+    out.table(rows);
     let restart = match budget.restart_s {
         Some(restart_s) => format!("a restart takes {} (--restart-time)", duration(restart_s)),
         None => "a restart is assumed to take as long as a checkpoint (--restart-time)".to_owned(),
     };
-    writeln!(
-        out,
-        "{}",
-        paragraph(
-            "",
-            &format!(
+    out.say(format!(
                 "expected time: J. T. Daly 2006, failures at random, also during checkpoints and restarts; {restart}"
-            )
-        )
-    )
+            ));
 }
 
 /// A number of failures on average.
@@ -641,50 +592,38 @@ fn long_duration(seconds: f64) -> String {
 }
 
 /// Every model that was tried for each quantity, by tier.
-fn show_detail(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<()> {
+fn show_detail(out: &mut Blocks, forecasts: &Forecasts) {
     for line in &forecasts.lines {
         let p = match &line.forecast {
             Forecast::Predicted(p) => p,
             Forecast::NoPrediction(_) if line.refused.is_empty() => continue,
             Forecast::NoPrediction(_) => {
-                writeln!(out, "\n{}: no model gives a number", name(line))?;
+                out.heading(format!("{}: no model gives a number", name(line)));
                 for why in &line.refused {
-                    writeln!(out, "{}", paragraph("  ", why))?;
+                    out.item(1, why);
                 }
                 continue;
             }
         };
-        writeln!(
-            out,
-            "\n{}",
-            paragraph(
-                "",
-                &format!("{}: {} ({})", name(line), p.model.title, p.reason)
-            )
-        )?;
-        writeln!(
-            out,
-            "{}",
-            paragraph("  ", &format!("{}; {}", p.model.formula, p.model.source))
-        )?;
+        out.gap();
+        out.say(format!("{}: {} ({})", name(line), p.model.title, p.reason));
+        out.item(1, format!("{}; {}", p.model.formula, p.model.source));
         if p.candidates.is_empty() {
             continue;
         }
-        let mut rows = table(
-            [
-                "model",
-                "tier",
-                "predicted",
-                "own interval",
-                "left out",
-                "parameters, or why not",
-            ],
-            &["parameters, or why not"],
-        );
+        let mut rows = Table::plain([
+            "model",
+            "tier",
+            "predicted",
+            "own interval",
+            "left out",
+            "parameters, or why not",
+        ])
+        .wrap(&["parameters, or why not"]);
         let mut ordered: Vec<&CandidateAnswer> = p.candidates.iter().collect();
         ordered.sort_by_key(|c| (c.model.tier, !c.chosen));
         for c in ordered {
-            rows.add_row([
+            rows.row([
                 format!("{}{}", if c.chosen { "> " } else { "  " }, c.model.id),
                 tier(c.model.tier).to_owned(),
                 c.estimate
@@ -697,9 +636,8 @@ fn show_detail(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<(
                     .unwrap_or_else(|| parameters(&c.parameters)),
             ]);
         }
-        writeln!(out, "{}", rows.trim_fmt())?;
+        out.table(rows);
     }
-    Ok(())
 }
 
 fn parameters(all: &[Parameter]) -> String {
@@ -728,33 +666,25 @@ fn significant(value: f64) -> String {
 }
 
 /// Compares predictions with measurements: for each quantity the count, the errors, and how often the interval covers the measured value.
-fn show_judged(out: &mut impl Write, judged: &[HeldOutForecast]) -> std::io::Result<()> {
+fn show_judged(out: &mut Blocks, judged: &[HeldOutForecast]) {
     if judged.is_empty() {
-        return writeln!(
-            out,
-            "nothing was held out: --train selects the observations to train on, and the others are predicted"
-        );
+        return out.line("nothing was held out: --train selects the observations to train on, and the others are predicted");
     }
     let mut by: BTreeMap<Quantity, Vec<&HeldOutForecast>> = BTreeMap::new();
     for j in judged {
         by.entry(j.quantity).or_default().push(j);
     }
-    writeln!(
-        out,
-        "predicted against measured, held-out observations only"
-    )?;
-    let mut rows = table(
-        [
-            "quantity",
-            "n",
-            "mean error",
-            "largest",
-            "at",
-            "covered",
-            "not predicted",
-        ],
-        &["at"],
-    );
+    out.line("predicted against measured, held-out observations only");
+    let mut rows = Table::plain([
+        "quantity",
+        "n",
+        "mean error",
+        "largest",
+        "at",
+        "covered",
+        "not predicted",
+    ])
+    .wrap(&["at"]);
     for (quantity, all) in by {
         let mut errors: Vec<(f64, &str)> = all
             .iter()
@@ -770,7 +700,7 @@ fn show_judged(out: &mut impl Write, judged: &[HeldOutForecast]) -> std::io::Res
                 format!("{e:.2} %")
             }
         };
-        rows.add_row([
+        rows.row([
             quantity.title().to_owned(),
             all.len().to_string(),
             percent(mean),
@@ -787,5 +717,6 @@ fn show_judged(out: &mut impl Write, judged: &[HeldOutForecast]) -> std::io::Res
                 .to_string(),
         ]);
     }
-    writeln!(out, "\n{}", rows.trim_fmt())
+    out.gap();
+    out.table(rows);
 }

@@ -6,11 +6,12 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     output::{self, tell},
-    text::{paragraph, shown, table},
+    text::shown,
 };
 use camino::Utf8Path;
 use cvc_core::units::{counted, duration, size};
 use cvc_os::atomic_file::{Durability, write_by};
+use cvc_show::{Blocks, Table};
 use cvc_trace::{
     TraceKind,
     jobs::{JobFilter, JobRow, Jobs, darshan_logs_below},
@@ -121,12 +122,8 @@ pub fn show(args: &TraceArgs, logs: &[PathBuf]) -> Result<ExitStatus, Failure> {
         }
         return Ok(ExitStatus::Done);
     }
-    let mut out = output::shown_as(args.json);
-    if args.json {
-        let text = serde_json::to_string_pretty(&document).map_err(io::Error::from)?;
-        writeln!(out, "{text}")?;
-    } else {
-        print(&mut out, &document, args.all)?;
+    output::answer(args.json, &document, |out| print(out, &document, args.all))?;
+    if !args.json {
         for path in [&args.csv, &args.files_csv].into_iter().flatten() {
             tell(shown(path));
         }
@@ -165,7 +162,7 @@ fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }
 
-fn print(out: &mut impl Write, of: &JobsDocument<'_>, all: bool) -> io::Result<()> {
+fn print(out: &mut Blocks, of: &JobsDocument<'_>, all: bool) {
     let most = if all { usize::MAX } else { LISTED };
     let sum = &of.sum;
     let text = format!(
@@ -180,35 +177,36 @@ fn print(out: &mut impl Write, of: &JobsDocument<'_>, all: bool) -> io::Result<(
         size(sum.written_bytes as f64),
         percent(sum.io_share)
     );
-    writeln!(out, "{}", paragraph("", &text))?;
+    out.say(text);
     for unread in of.unread {
         let text = format!("not read: {}: {}", unread.log.display(), unread.problem);
-        writeln!(out, "{}", paragraph("", &text))?;
+        out.say(text);
     }
     if of.left_out > 0 {
-        writeln!(out, "left out by --job: {}", counted(of.left_out, "job"))?;
+        out.line(format!(
+            "left out by --job: {}",
+            counted(of.left_out, "job")
+        ));
     }
     if of.more_files > 0 {
-        writeln!(
-            out,
+        out.line(format!(
             "files of which there are too many to list: {}",
             of.more_files
-        )?;
+        ));
     }
     let with_notes: Vec<&&JobRow> = of.jobs.iter().filter(|job| !job.notes.is_empty()).collect();
     for job in with_notes.iter().take(most) {
         let text = format!("missing: {}: {}", last_part(&job.log), job.notes.join("; "));
-        writeln!(out, "{}", paragraph("", &text))?;
+        out.say(text);
     }
     if with_notes.len() > most {
-        writeln!(
-            out,
+        out.line(format!(
             "missing in {}; --all lists them",
             counted(with_notes.len() - most, "more job")
-        )?;
+        ));
     }
     if !of.jobs.is_empty() {
-        writeln!(out)?;
+        out.gap();
         let head = [
             "log",
             "program",
@@ -219,9 +217,9 @@ fn print(out: &mut impl Write, of: &JobsDocument<'_>, all: bool) -> io::Result<(
             "MiB/s",
             "in I/O",
         ];
-        let mut rows = table(head, &["log", "program"]);
+        let mut rows = Table::plain(head).wrap(&["log", "program"]);
         for job in of.jobs.iter().take(most) {
-            rows.add_row([
+            rows.row([
                 last_part(&job.log),
                 last_part(Path::new(&job.program)),
                 job.processes.to_string(),
@@ -233,25 +231,24 @@ fn print(out: &mut impl Write, of: &JobsDocument<'_>, all: bool) -> io::Result<(
                 percent(job.io_share),
             ]);
         }
-        writeln!(out, "{}", rows.trim_fmt())?;
+        out.table(rows);
         if of.jobs.len() > most {
-            writeln!(
-                out,
+            out.line(format!(
                 "and {}; --all lists them",
                 counted(of.jobs.len() - most, "more job")
-            )?;
+            ));
         }
     }
     let several = of.files.len();
     if several > 0 {
-        writeln!(out)?;
+        out.gap();
         let first = if all { "file" } else { "file of several jobs" };
         let head = [
             first, "module", "jobs", "reads", "read", "writes", "written",
         ];
-        let mut rows = table(head, &[first]);
+        let mut rows = Table::plain(head).wrap(&[first]);
         for file in of.files.iter().take(most) {
-            rows.add_row([
+            rows.row([
                 file.file.clone(),
                 file.module.to_owned(),
                 file.jobs.to_string(),
@@ -261,16 +258,14 @@ fn print(out: &mut impl Write, of: &JobsDocument<'_>, all: bool) -> io::Result<(
                 size(file.written_bytes as f64),
             ]);
         }
-        writeln!(out, "{}", rows.trim_fmt())?;
+        out.table(rows);
         if several > most {
-            writeln!(
-                out,
+            out.line(format!(
                 "and {}; --all lists them",
                 counted(several - most, "more file")
-            )?;
+            ));
         }
     }
-    Ok(())
 }
 
 fn usage(message: String, hint: &str) -> Failure {

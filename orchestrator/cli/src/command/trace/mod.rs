@@ -10,16 +10,19 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     output::{self, tell},
-    text::{shown, table},
+    text::shown,
 };
 use cvc_os::{
     atomic_file::Durability,
     output_file::{self, write_by},
 };
+use cvc_show::Table;
 use cvc_trace::{RecordSums, Sink, TraceOrigin, profile::Profiler};
 use cvc_trace_show::{
-    All, CsvEvents, CsvRecords, Perfetto, PlotSink, Records, TraceDocument, ZoneSink, compare, page,
+    All, CsvEvents, CsvRecords, Perfetto, PlotSink, Records, TraceDocument, ZoneSink, ZoneTimes,
+    compare, page,
 };
+use serde::Serialize;
 use std::io::{self, BufWriter, Write};
 
 pub fn trace(args: &TraceArgs) -> Result<ExitStatus, Failure> {
@@ -168,21 +171,23 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
             tell(shown(path));
         }
     }
-    let mut out = output::shown_as(args.json);
-    if args.json {
-        let mut value = serde_json::to_value(&document).map_err(io::Error::from)?;
-        if let (Some(object), Some(zones)) = (value.as_object_mut(), &zones) {
-            object.insert(
-                "zones".into(),
-                serde_json::to_value(zones).map_err(io::Error::from)?,
-            );
-        }
-        let text = serde_json::to_string_pretty(&value).map_err(io::Error::from)?;
-        writeln!(out, "{text}")?;
-    } else {
-        show::show(&mut out, &document, zones.as_ref(), args.all)?;
-    }
+    let answer = TraceAnswer {
+        document: &document,
+        zones: zones.as_ref(),
+    };
+    output::answer(args.json, &answer, |out| {
+        show::show(out, &document, zones.as_ref(), args.all);
+    })?;
     Ok(ExitStatus::Done)
+}
+
+/// What `--json` prints of one trace.
+#[derive(Serialize)]
+struct TraceAnswer<'a> {
+    #[serde(flatten)]
+    document: &'a TraceDocument,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zones: Option<&'a ZoneTimes>,
 }
 
 fn compare_two(args: &TraceCompareArgs) -> Result<ExitStatus, Failure> {
@@ -199,13 +204,13 @@ fn compare_two(args: &TraceCompareArgs) -> Result<ExitStatus, Failure> {
     };
     let (a, b) = (read_one(&args.first)?, read_one(&args.second)?);
     let found = compare((&a.0, &a.1), (&b.0, &b.1));
-    let mut out = output::shown_as(args.json);
-    if args.json {
-        let text = serde_json::to_string_pretty(&found).map_err(io::Error::from)?;
-        writeln!(out, "{text}")?;
-    } else {
+    output::answer(args.json, &found, |out| {
         for (document, name) in [(&a.1, &args.first), (&b.1, &args.second)] {
-            writeln!(out, "{}: {}", shown(name), show::in_a_sentence(document))?;
+            out.line(format!(
+                "{}: {}",
+                shown(name),
+                show::in_a_sentence(document)
+            ));
         }
         if !found.same.is_empty() {
             let same = found.same.join(", ");
@@ -214,20 +219,18 @@ fn compare_two(args: &TraceCompareArgs) -> Result<ExitStatus, Failure> {
             } else {
                 "as far as counters tell, which have no order"
             };
-            writeln!(out, "the same operations {order}: {same}")?;
+            out.line(format!("the same operations {order}: {same}"));
         }
         if !found.differences.is_empty() {
-            writeln!(out)?;
-            let mut rows = table(
-                ["files", "differs", "first", "second"],
-                &["first", "second"],
-            );
+            out.gap();
+            let mut rows =
+                Table::plain(["files", "differs", "first", "second"]).wrap(&["first", "second"]);
             for d in &found.differences {
-                rows.add_row([d.role.as_str(), d.what, &d.a, &d.b]);
+                rows.row([d.role.as_str(), d.what, &d.a, &d.b]);
             }
-            writeln!(out, "{}", rows.trim_fmt())?;
+            out.table(rows);
         }
-    }
+    })?;
     Ok(if args.gate && !found.differences.is_empty() {
         ExitStatus::Differs
     } else {

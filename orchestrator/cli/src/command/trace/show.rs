@@ -1,15 +1,12 @@
 //! A trace on a terminal.
 
-use crate::text::{paragraph, table};
 use cvc_core::units::{counted, duration, size};
+use cvc_show::{Blocks, Table};
 use cvc_trace_show::{
     BurstKind, ShownCounts, ShownFile, ShownFinding, ShownLayer, ShownModule, TraceDocument,
     ZoneTimes, severities,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io::{self, Write},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Files, processes and bursts that are listed at most; JSON has all.
 const LISTED: usize = 15;
@@ -183,26 +180,20 @@ fn of_missing_events(
     text
 }
 
-pub fn show(
-    out: &mut impl Write,
-    of: &TraceDocument,
-    zones: Option<&ZoneTimes>,
-    all: bool,
-) -> io::Result<()> {
-    writeln!(out, "{}", paragraph("", &in_a_sentence(of)))?;
+pub fn show(out: &mut Blocks, of: &TraceDocument, zones: Option<&ZoneTimes>, all: bool) {
+    out.say(in_a_sentence(of));
     if of.trace.partial {
-        writeln!(
-            out,
-            "The run did not come to its end: this is what was recorded until then."
-        )?;
+        out.line("The run did not come to its end: this is what was recorded until then.");
     }
     for missing in of.missing.iter().take(LISTED) {
         let text = format!("missing: {}: {}", missing.part, missing.problem);
-        writeln!(out, "{}", paragraph("", &text))?;
+        out.say(text);
     }
     let more = of.missing.len().saturating_sub(LISTED) as u64 + of.more_missing;
     if more > 0 {
-        writeln!(out, "missing: {more} more; --json has the first hundred")?;
+        out.line(format!(
+            "missing: {more} more; --json has the first hundred"
+        ));
     }
     let is_good = |f: &&ShownFinding| f.severity == "good" || f.severity == "info";
     let told: Vec<&ShownFinding> = of.findings.iter().filter(|f| all || !is_good(f)).collect();
@@ -212,7 +203,8 @@ pub fn show(
         severities(&of.findings),
         if hides { "; --all lists all" } else { "" }
     );
-    writeln!(out, "\n{}", paragraph("", &counts))?;
+    out.gap();
+    out.say(counts);
     if !told.is_empty() {
         let mut before: BTreeMap<&str, usize> = BTreeMap::new();
         for finding in told {
@@ -232,19 +224,19 @@ pub fn show(
                 "{} {}{drishti}: {file}{}",
                 finding.code, finding.severity, finding.evidence
             );
-            writeln!(out, "{}", paragraph("", &text))?;
+            out.say(text);
             if let Some(hint) = finding.hint {
-                writeln!(out, "{}", paragraph("  ", &format!("hint: {hint}")))?;
+                out.item(1, format!("hint: {hint}"));
             }
         }
         for (code, n) in before.into_iter().filter(|(_, n)| !all && *n > ALIKE) {
             let more = counted((n - ALIKE) as u64, "more file");
-            writeln!(out, "{code}: {more}; --all lists them")?;
+            out.line(format!("{code}: {more}; --all lists them"));
         }
     }
-    show_modules(out, of)?;
+    show_modules(out, of);
     if all {
-        show_records(out, of)?;
+        show_records(out, of);
     }
     let files: Vec<&ShownFile> = of
         .files
@@ -252,23 +244,21 @@ pub fn show(
         .filter(|f| all || f.of_run && f.reads.operations.max(f.writes.operations) > 0)
         .collect();
     if !files.is_empty() {
-        writeln!(out)?;
-        let mut rows = table(
-            [
-                "file",
-                "writes",
-                "written",
-                "MiB/s",
-                "writers",
-                "pattern of writes",
-                "reads",
-                "read",
-            ],
-            &["file", "pattern of writes"],
-        );
+        out.gap();
+        let mut rows = Table::plain([
+            "file",
+            "writes",
+            "written",
+            "MiB/s",
+            "writers",
+            "pattern of writes",
+            "reads",
+            "read",
+        ])
+        .wrap(&["file", "pattern of writes"]);
         for file in files.iter().take(if all { usize::MAX } else { LISTED }) {
             let rate = |r: Option<f64>| r.map_or_else(|| "-".to_owned(), |r| format!("{r:.1}"));
-            rows.add_row([
+            rows.row([
                 file.path.clone(),
                 file.writes.operations.to_string(),
                 size(file.writes.bytes as f64),
@@ -279,13 +269,12 @@ pub fn show(
                 size(file.reads.bytes as f64),
             ]);
         }
-        writeln!(out, "{}", rows.trim_fmt())?;
+        out.table(rows);
         if !all && files.len() > LISTED {
-            writeln!(
-                out,
+            out.line(format!(
                 "and {} more files; --all lists them",
                 files.len() - LISTED
-            )?;
+            ));
         }
     }
     let bursts: Vec<_> = of
@@ -294,13 +283,10 @@ pub fn show(
         .filter(|b| b.kind == BurstKind::Write)
         .collect();
     if bursts.len() > 1 {
-        writeln!(out)?;
-        let mut rows = table(
-            ["burst of writes", "ends", "writes", "written", "MiB/s"],
-            &[],
-        );
+        out.gap();
+        let mut rows = Table::plain(["burst of writes", "ends", "writes", "written", "MiB/s"]);
         for burst in bursts.iter().take(if all { usize::MAX } else { LISTED }) {
-            rows.add_row([
+            rows.row([
                 format!("{:.3} s", burst.start_s),
                 format!("{:.3} s", burst.end_s),
                 burst.operations.to_string(),
@@ -310,15 +296,17 @@ pub fn show(
                     .map_or_else(|| "-".to_owned(), |r| format!("{r:.1}")),
             ]);
         }
-        writeln!(out, "{}", rows.trim_fmt())?;
+        out.table(rows);
         if !all && bursts.len() > LISTED {
-            writeln!(out, "and {} more; --all lists them", bursts.len() - LISTED)?;
+            out.line(format!(
+                "and {} more; --all lists them",
+                bursts.len() - LISTED
+            ));
         }
     }
     if let Some(zones) = zones {
-        show_zones(out, zones)?;
+        show_zones(out, zones);
     }
-    Ok(())
 }
 
 /// How many wrote, and how evenly.
@@ -377,17 +365,17 @@ const COUNTS: [&str; 9] = [
 ];
 
 /// What each module counted. These are layers: the same bytes can be in several.
-fn show_modules(out: &mut impl Write, of: &TraceDocument) -> io::Result<()> {
+fn show_modules(out: &mut Blocks, of: &TraceDocument) {
     if of.logs.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out)?;
+    out.gap();
     let head: Vec<&str> = ["module", "files"]
         .into_iter()
         .chain(COUNTS)
         .chain(["MiB/s"])
         .collect();
-    let mut rows = table(head.clone(), &["module", "common sizes"]);
+    let mut rows = Table::plain(head.clone()).wrap(&["module", "common sizes"]);
     for module in of.logs.iter().flat_map(|log| &log.modules) {
         let mut row = vec![module.title()];
         match &module.counts {
@@ -398,63 +386,61 @@ fn show_modules(out: &mut impl Write, of: &TraceDocument) -> io::Result<()> {
             }
             None => row.resize(head.len(), String::new()),
         }
-        rows.add_row(row);
+        rows.row(row);
     }
-    writeln!(out, "{}", rows.trim_fmt())
+    out.table(rows);
 }
 
 /// What was counted for each file and rank.
-fn show_records(out: &mut impl Write, of: &TraceDocument) -> io::Result<()> {
+fn show_records(out: &mut Blocks, of: &TraceDocument) {
     if of.records.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out)?;
+    out.gap();
     let head = ["record", "module", "rank"].into_iter().chain(COUNTS);
-    let mut rows = table(
-        head.collect::<Vec<_>>(),
-        &["record", "module", "common sizes"],
-    );
+    let mut rows =
+        Table::plain(head.collect::<Vec<_>>()).wrap(&["record", "module", "common sizes"]);
     for record in &of.records {
         let rank = record
             .rank
             .map_or_else(|| "all".to_owned(), |rank| rank.to_string());
         let mut row = vec![record.file.clone(), record.module.to_owned(), rank];
         row.extend(counts(&record.counts));
-        rows.add_row(row);
+        rows.row(row);
     }
-    writeln!(out, "{}", rows.trim_fmt())?;
+    out.table(rows);
     if of.more_records > 0 {
-        writeln!(out, "and {} more records; --csv has all", of.more_records)?;
+        out.line(format!(
+            "and {} more records; --csv has all",
+            of.more_records
+        ));
     }
-    Ok(())
 }
 
-fn show_zones(out: &mut impl Write, zones: &ZoneTimes) -> io::Result<()> {
-    writeln!(out)?;
+fn show_zones(out: &mut Blocks, zones: &ZoneTimes) {
+    out.gap();
     let text = format!(
         "{}, written in {:.3} s; the longest took {:.3} s.",
         counted(zones.images, "image"),
         zones.storage_s,
         zones.longest_s
     );
-    writeln!(out, "{}", paragraph("", &text))?;
+    out.say(text);
     for name in &zones.without_writes {
-        writeln!(out, "no write of {name} is in the trace")?;
+        out.line(format!("no write of {name} is in the trace"));
     }
-    let mut rows = table(
-        [
-            "zone",
-            "part",
-            "writes",
-            "bytes",
-            "in writes",
-            "with pauses",
-            "MiB/s",
-        ],
-        &["part"],
-    );
+    let mut rows = Table::plain([
+        "zone",
+        "part",
+        "writes",
+        "bytes",
+        "in writes",
+        "with pauses",
+        "MiB/s",
+    ])
+    .wrap(&["part"]);
     for zone in &zones.zones {
-        rows.add_row([
+        rows.row([
             zone.zone.clone(),
             zone.part.to_owned(),
             zone.writes.to_string(),
@@ -465,7 +451,7 @@ fn show_zones(out: &mut impl Write, zones: &ZoneTimes) -> io::Result<()> {
                 .map_or_else(|| "-".to_owned(), |r| format!("{r:.0}")),
         ]);
     }
-    writeln!(out, "{}", rows.trim_fmt())
+    out.table(rows);
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ pub fn campaign(dir: &Path) -> Made {
     let excluded = Excluded {
         point: excluded,
         by: ExcludedBy::Application,
-        reason: format!("8 is not a square {HOSTILE}"),
+        reason: format!("8 is not a square {HOSTILE}").into(),
     };
     let mut runs = Vec::new();
     let repeats = std::iter::once(Repeat::Warmup(1)).chain((1..=7).map(Repeat::Measured));

@@ -3,13 +3,7 @@
 mod trial;
 
 use crate::command::temporary;
-use crate::{
-    args::Where,
-    exit_status::ExitStatus,
-    failure,
-    machine::machine,
-    text::{paragraph, table},
-};
+use crate::{args::Where, exit_status::ExitStatus, failure, machine::machine, text::paragraph};
 use cvc_controller::runner::find_node_program;
 use cvc_core::campaign::{SiteKind, Spec};
 use cvc_core::plan;
@@ -18,6 +12,7 @@ use cvc_engine::{
     attempt::ReadySite,
     mpi::{self, Missing},
 };
+use cvc_show::Table;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -254,11 +249,10 @@ impl Probed {
         }
         if !self.rows.is_empty() {
             let titles = Column::ALL.map(Column::title);
-            let mut matrix = table(
+            let mut matrix = Table::plain(
                 ["site", "MPI library", "launcher", "nodes"]
                     .into_iter()
                     .chain(titles),
-                &[],
             );
             for row in &self.rows {
                 let mut cells = vec![
@@ -272,9 +266,9 @@ impl Probed {
                     Cell::Fails { seconds } => format!("-- {seconds:.1} s"),
                     Cell::NotReached => "..".into(),
                 }));
-                matrix.add_row(cells);
+                matrix.row(cells);
             }
-            writeln!(out, "{}", matrix.trim_fmt())?;
+            writeln!(out, "{}", matrix)?;
         }
         for row in self
             .rows

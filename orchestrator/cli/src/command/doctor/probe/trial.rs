@@ -220,7 +220,7 @@ impl Attempt<'_> {
         };
         let plan = plan::build(&spec);
         if let Some(excluded) = plan.excluded.first() {
-            return failed_before(excluded.reason.clone());
+            return failed_before(excluded.reason.to_string());
         }
         let scratch = match Scratch::new("cvc-doctor-") {
             Ok(scratch) => scratch,

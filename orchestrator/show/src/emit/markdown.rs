@@ -1,15 +1,15 @@
 //! The tables as Markdown, for a README or a pull request. Plots are left to the page.
 
-use crate::report::{
+use crate::{
+    document::{Block, Document, DocumentKind, Table},
     format::{Style, numeric, plain, unit_beside},
-    model::{Block, Report, ReportKind, Table},
 };
 use cvc_core::visible::visible;
 
-pub(super) fn text(report: &Report) -> String {
+pub(super) fn text(report: &Document) -> String {
     let name = match report.kind {
-        ReportKind::Campaign => format!("Report of campaign {}", escape(&report.campaign)),
-        ReportKind::Paper | ReportKind::Comparison | ReportKind::Advice => {
+        DocumentKind::Campaign => format!("Report of campaign {}", escape(&report.campaign)),
+        DocumentKind::Paper | DocumentKind::Comparison | DocumentKind::Advice => {
             format!("{}: {}", report.kind.words(), escape(&report.campaign))
         }
     };
@@ -25,7 +25,9 @@ pub(super) fn text(report: &Report) -> String {
         out.push_str(&format!("\n## {}\n", section.title));
         for block in &section.blocks {
             match block {
-                Block::Text { text } => out.push_str(&format!("\n{}\n", escape(text))),
+                Block::Text { text } | Block::Item { text, .. } | Block::Line { text } => {
+                    out.push_str(&format!("\n{}\n", escape(text)))
+                }
                 Block::Warning { text } => {
                     out.push_str(&format!("\n> **Note:** {}\n", escape(text)))
                 }

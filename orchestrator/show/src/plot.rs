@@ -1,7 +1,7 @@
 //! Draws plots as SVG that inherits its text colour, so that it suits light and dark pages.
 
-use super::model::Plot;
-use cvc_index::error::AnalysisError;
+use crate::document::Plot;
+use cvc_core::render_error::RenderError;
 use plotters::{
     coord::{Shift, types::RangedCoordf64},
     prelude::*,
@@ -9,10 +9,10 @@ use plotters::{
 };
 
 /// Placeholder for the colour of the text around the plot; replaced by `currentColor`.
-pub(super) const INK: RGBColor = RGBColor(1, 1, 1);
+pub const INK: RGBColor = RGBColor(1, 1, 1);
 
 /// The palette of Okabe and Ito without yellow and black: safe for colour-blind readers, legible on light and dark.
-pub(super) const PALETTE: [RGBColor; 6] = [
+pub const PALETTE: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
     RGBColor(0, 158, 115),
@@ -22,27 +22,32 @@ pub(super) const PALETTE: [RGBColor; 6] = [
 ];
 
 /// Width of plots with several panels or long names, in CSS pixels.
-pub(super) const WIDE: u32 = 960;
+pub const WIDE: u32 = 960;
 
 /// Width of plots with many panels.
 const FULL: u32 = 1320;
 
 /// Width of plots with one panel, so that two stand side by side.
-pub(super) const NARROW: u32 = 620;
+pub const NARROW: u32 = 620;
 
-pub(super) const TEXT: u32 = 12;
+/// Size of the text, pixels.
+pub const TEXT: u32 = 12;
 
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
-pub(super) type Chart<'a, 'b> =
+/// The area that is drawn on.
+pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// Result of drawing.
+pub type Drawn = Result<(), Box<dyn std::error::Error>>;
+/// A plane with its axes.
+pub type Chart<'a, 'b> =
     ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// `<svg>` elements, and the width that they take side by side.
-pub(crate) struct Drawing {
+pub struct Drawing {
     /// One for each name of the legend, none if there is nothing to tell apart.
     pub keys: Vec<String>,
     /// One for each panel.
     pub panels: Vec<String>,
+    /// Width of the panels side by side, pixels.
     pub width: u32,
     /// Whether an interval is cut, because it would hide everything else.
     pub is_cut: bool,
@@ -69,15 +74,15 @@ impl Drawing {
 const LEAST_PCT: u32 = 85;
 
 /// A mean with the ends of its interval.
-pub(crate) type Whisker = (f64, f64, f64);
+pub type Whisker = (f64, f64, f64);
 
 /// Draws, and returns an `<svg>` element that can be embedded in a page.
-pub(super) fn render(
+pub fn render(
     what: &str,
     (wide, height): (u32, u32),
     draw: impl FnOnce(&Area<'_>) -> Drawn,
-) -> Result<String, AnalysisError> {
-    let failed = |detail: String| AnalysisError::Render {
+) -> Result<String, RenderError> {
+    let failed = |detail: String| RenderError {
         what: what.to_owned(),
         detail,
     };
@@ -95,18 +100,19 @@ pub(super) fn render(
 }
 
 /// Returns the style of text of a size in CSS pixels (the backend divides the size by 1.24).
-pub(super) fn text<'a>(size: u32) -> TextStyle<'a> {
+pub fn text<'a>(size: u32) -> TextStyle<'a> {
     ("sans-serif", f64::from(size) * 1.24)
         .into_font()
         .color(&INK)
 }
 
-pub(super) fn at(style: TextStyle<'_>, h: HPos, v: VPos) -> TextStyle<'_> {
+/// Returns the style anchored at these sides.
+pub fn at(style: TextStyle<'_>, h: HPos, v: VPos) -> TextStyle<'_> {
     style.pos(Pos::new(h, v))
 }
 
 /// Estimates the width of a text in pixels, without a font.
-pub(super) fn width(text: &str, size: u32) -> i32 {
+pub fn width(text: &str, size: u32) -> i32 {
     (text.chars().count() as f64 * f64::from(size) * 0.54) as i32
 }
 
@@ -135,7 +141,7 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
 }
 
 /// Draws names with their colours, each on its own, so that they wrap like words. A single series needs no name.
-pub(super) fn keys(what: &str, names: &[String]) -> Result<Vec<String>, AnalysisError> {
+pub fn keys(what: &str, names: &[String]) -> Result<Vec<String>, RenderError> {
     let named: Vec<_> = names
         .iter()
         .enumerate()
@@ -170,7 +176,7 @@ pub(super) fn keys(what: &str, names: &[String]) -> Result<Vec<String>, Analysis
 
 /// The categories along an axis.
 #[derive(Clone, Debug)]
-pub(super) struct Categories {
+pub struct Categories {
     /// Title of the axis.
     pub title: String,
     /// Their names, in order.
@@ -178,16 +184,19 @@ pub(super) struct Categories {
 }
 
 /// One panel.
-pub(super) struct Panel {
+pub struct Panel {
+    /// Heading.
     pub title: String,
+    /// The axis along.
     pub x: Categories,
     /// Panels with the same number share the scale of their values.
     pub scale: usize,
+    /// The values.
     pub marks: Marks,
 }
 
 /// What is drawn in a panel.
-pub(super) enum Marks {
+pub enum Marks {
     /// For each category a bar of pieces, the lowest first, and its total with its interval.
     Stacked(Vec<Option<(Vec<f64>, Option<Whisker>)>>),
     /// For each series a mean with its interval in each category, or a gap; joined by lines.
@@ -206,10 +215,10 @@ pub(super) enum Marks {
 }
 
 /// Maximum end of an interval as a multiple of the largest value; wider ones are cut, so that no axis reaches beyond twice its values.
-pub(super) const WIDEST: f64 = 1.85;
+pub const WIDEST: f64 = 1.85;
 
 /// Returns the end of an axis from 0 for values with intervals, and whether it cuts one of these.
-pub(super) fn axis_end(whiskers: impl Iterator<Item = Whisker> + Clone) -> (f64, bool) {
+pub fn axis_end(whiskers: impl Iterator<Item = Whisker> + Clone) -> (f64, bool) {
     let finite = |v: &f64| v.is_finite();
     let largest = whiskers
         .clone()
@@ -261,12 +270,12 @@ fn colour_of(legend: &[String], series: usize) -> RGBColor {
 }
 
 /// Draws panels; the legend names pieces or series.
-pub(super) fn panels(
+pub fn panels(
     what: &str,
     y_title: &str,
     legend_names: &[String],
     panels: &[Panel],
-) -> Result<Drawing, AnalysisError> {
+) -> Result<Drawing, RenderError> {
     let (across, size) = grid(panels);
     let end = |scale: usize| {
         let sharing = panels.iter().filter(|p| p.scale == scale);
@@ -399,7 +408,7 @@ fn judged(chart: &mut Chart<'_, '_>, series: [&[Option<Whisker>]; 3]) -> Drawn {
 }
 
 /// A point of a plot of one quantity against another.
-pub(crate) struct Spot {
+pub struct Spot {
     /// Index of its series.
     pub series: usize,
     /// Text beside its mark.
@@ -468,12 +477,12 @@ fn name_box(mark: (i32, i32), wide: i32, taken: &[Extent], within: Extent) -> Ex
 }
 
 /// Draws panels of one quantity against another, both from 0; the legend names the series.
-pub(crate) fn scatter(
+pub fn scatter(
     what: &str,
     (x_title, y_title): (&str, &str),
     series: &[String],
     panels: &[(String, Vec<Spot>)],
-) -> Result<Drawing, AnalysisError> {
+) -> Result<Drawing, RenderError> {
     let across = panels.len().clamp(1, 2);
     let wide = if across == 1 { NARROW } else { WIDE };
     let ends = |spots: &[Spot]| {
@@ -591,7 +600,7 @@ const LEAST_DEVIATION_PCT: f64 = 0.5;
 const MOST_DEVIATION_PCT: f64 = 900.0;
 
 /// A result of a run in a plot over time.
-pub(super) struct Moment {
+pub struct Moment {
     /// Index of its series.
     pub series: usize,
     /// When, minutes.
@@ -601,12 +610,12 @@ pub(super) struct Moment {
 }
 
 /// Draws results over time around a common zero; the legend names the series.
-pub(super) fn order(
+pub fn order(
     what: &str,
     y_title: &str,
     series: &[String],
     moments: &[Moment],
-) -> Result<Drawing, AnalysisError> {
+) -> Result<Drawing, RenderError> {
     let right = ceiling(moments.iter().map(|m| m.minutes));
     let farthest = moments.iter().fold(LEAST_DEVIATION_PCT, |reach, m| {
         reach.max(m.deviation_pct.abs())
@@ -663,24 +672,26 @@ pub(super) fn order(
 }
 
 /// One row of a plot that shows every repeat.
-pub(super) struct Strip {
+pub struct Strip {
+    /// Name.
     pub name: String,
     /// Index of its colour.
     pub colour: usize,
     /// Every value, and whether it is an outlier.
     pub values: Vec<(f64, bool)>,
+    /// The first and the third.
     pub quartiles: (f64, f64),
     /// Text at the right end of the row.
     pub remark: String,
 }
 
 /// Draws rows of points around a common zero, one point for each repeat.
-pub(super) fn strips(
+pub fn strips(
     what: &str,
     x_title: &str,
     colours: &[String],
     rows: &[Strip],
-) -> Result<Drawing, AnalysisError> {
+) -> Result<Drawing, RenderError> {
     const ROW: u32 = 22;
     let widest = rows
         .iter()
@@ -883,19 +894,14 @@ fn whisker(chart: &mut Chart<'_, '_>, x: f64, (_, low, high): Whisker, colour: R
 }
 
 /// Draws an end along the horizontal axis: an arrow that begins so many pixels behind its tip, or a cap if that is 0.
-pub(super) fn arrow(
-    chart: &mut Chart<'_, '_>,
-    tip: (f64, f64),
-    back: i32,
-    style: ShapeStyle,
-) -> Drawn {
+pub fn arrow(chart: &mut Chart<'_, '_>, tip: (f64, f64), back: i32, style: ShapeStyle) -> Drawn {
     let line = PathElement::new([(back, -3), (0, 0), (back, 3)], style);
     chart.draw_series([EmptyElement::at(tip) + line])?;
     Ok(())
 }
 
 /// Draws the mark of a series: series differ in shape as well as in colour.
-pub(super) fn marker(
+pub fn marker(
     chart: &mut Chart<'_, '_>,
     series: usize,
     place: (f64, f64),
@@ -918,13 +924,13 @@ pub(super) fn marker(
 }
 
 /// Returns a little more than the largest value.
-pub(super) fn ceiling(values: impl Iterator<Item = f64>) -> f64 {
+pub fn ceiling(values: impl Iterator<Item = f64>) -> f64 {
     let largest = values.filter(|v| v.is_finite()).fold(0.0, f64::max);
     if largest > 0.0 { largest * 1.08 } else { 1.0 }
 }
 
 /// Returns the label of a tick on an axis that ends at `top`.
-pub(super) fn tick(value: f64, top: f64) -> String {
+pub fn tick(value: f64, top: f64) -> String {
     // There are about six ticks.
     let decimals = (-(top.abs() / 6.0).log10()).ceil().clamp(0.0, 9.0) as usize;
     format!("{value:.decimals$}")

@@ -1,9 +1,9 @@
 //! The tables as LaTeX: one file for each, to be read into a document of one's own with `\input`, and a document that reads all of them.
 //! Plots are left to the page.
 
-use crate::report::{
+use crate::{
+    document::{Block, Cell, Document, Mark, Table},
     format::{Style, numeric, plain, unit_beside},
-    model::{Block, Cell, Mark, Report, Table},
     slug,
 };
 
@@ -43,7 +43,7 @@ struct Setting {
 }
 
 /// Returns the names and contents of the files: the document, and one for each table.
-pub(super) fn files(report: &Report) -> Vec<(String, String)> {
+pub(super) fn files(report: &Document) -> Vec<(String, String)> {
     let mut out = format!(
         "{HEAD}\\begin{{document}}\n\\section*{{{}}}\n",
         escape(&report.title)
@@ -62,7 +62,9 @@ pub(super) fn files(report: &Report) -> Vec<(String, String)> {
         out.push_str(&format!("\n\\section{{{}}}\n", escape(&section.title)));
         for block in &section.blocks {
             match block {
-                Block::Text { text } => out.push_str(&format!("\n{}\n", escape(text))),
+                Block::Text { text } | Block::Item { text, .. } | Block::Line { text } => {
+                    out.push_str(&format!("\n{}\n", escape(text)))
+                }
                 Block::Warning { text } => {
                     out.push_str(&format!("\n\\textbf{{Note:}} {}\n", escape(text)))
                 }
@@ -99,7 +101,7 @@ pub(super) fn files(report: &Report) -> Vec<(String, String)> {
 }
 
 /// Writes the file of a table; also returns whether it needs a landscape page.
-fn table_file(report: &Report, table: &Table) -> (bool, String) {
+fn table_file(report: &Document, table: &Table) -> (bool, String) {
     let shown: Vec<usize> = (0..table.columns.len())
         .filter(|i| !table.columns[*i].data_only)
         .collect();
@@ -365,7 +367,7 @@ mod tests {
 
     #[test]
     fn signs_of_papers_are_known() {
-        let signs = crate::report::model::Mark::COMPARED.map(|m| escape(m.symbol()));
+        let signs = crate::document::Mark::COMPARED.map(|m| escape(m.symbol()));
         for text in signs.into_iter().chain([escape("◇ ● ▲ △")]) {
             assert!(!text.contains("[U+"), "{text}");
         }

@@ -1,19 +1,24 @@
-//! The parts of a report. Tables and plots make them, emitters write them, and neither side knows the other.
+//! The parts of a document. Commands and reports make them, emitters write them, and neither side knows the other.
 
-use crate::results::Records;
+use crate::error::ShowError;
+use cvc_core::store::StoreError;
 use cvc_model::{
     Estimate,
     stats::{Comparison, Summary},
 };
 use serde::Serialize;
+use std::sync::Arc;
 
-/// A report, built from an index alone: the same index gives the same report.
+/// Version of the model, as written to JSON.
+pub const SCHEMA: u32 = 1;
+
+/// Something that is shown: a report, a comparison, the answer of a command.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct Document {
     /// Version of this model.
     pub schema: u32,
     /// Subject of the report.
-    pub kind: ReportKind,
+    pub kind: DocumentKind,
     /// Name of the campaign or the paper.
     pub campaign: String,
     /// Heading: the title in the campaign file, else the campaign's name.
@@ -28,15 +33,32 @@ pub struct Report {
     /// Tables for programs, which only the CSV emitter writes: they say again, in long form, what the sections say.
     #[serde(skip)]
     pub data_tables: Vec<Table>,
-    /// All records, for readers who want to compute for themselves; only the CSV emitter writes them.
+    /// Rows that may be more than memory holds; only the CSV emitter writes them.
     #[serde(skip)]
-    pub records: Records,
+    pub long_rows: Option<Arc<dyn LongRows>>,
 }
+
+/// Rows for programs that are read when they are written.
+pub trait LongRows: std::fmt::Debug + Send + Sync {
+    /// Name of their file.
+    fn name(&self) -> &str;
+    /// Names of the columns.
+    fn columns(&self) -> Vec<String>;
+    /// Hands over the fields of one row after another.
+    ///
+    /// # Errors
+    /// When rows cannot be read, or `line` fails.
+    fn each(&self, line: LineWriter<'_>) -> Result<(), ShowError>;
+}
+
+/// Writes the fields of a row.
+pub type LineWriter<'a> =
+    &'a mut dyn FnMut(&mut dyn Iterator<Item = String>) -> Result<(), StoreError>;
 
 /// The subject of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ReportKind {
+pub enum DocumentKind {
     /// The runs of a campaign.
     Campaign,
     /// The printed tables of a paper.
@@ -47,7 +69,7 @@ pub enum ReportKind {
     Advice,
 }
 
-impl ReportKind {
+impl DocumentKind {
     /// Returns the words above the heading.
     pub fn words(self) -> &'static str {
         match self {
@@ -89,6 +111,18 @@ pub enum Block {
         /// In order.
         pairs: Vec<(String, String)>,
     },
+    /// A paragraph of a list.
+    Item {
+        /// How far it is indented, from 0.
+        level: usize,
+        /// The text.
+        text: String,
+    },
+    /// A line that terminals do not wrap; empty between parts.
+    Line {
+        /// The text.
+        text: String,
+    },
     /// A command to type.
     Command {
         /// The command.
@@ -114,6 +148,9 @@ pub struct Table {
     /// Whether the table has no CSV file, because another table has the same data for programs.
     #[serde(skip)]
     pub page_only: bool,
+    /// Width for terminals that do not say theirs.
+    #[serde(skip)]
+    pub fallback_width: Option<u16>,
     /// Columns.
     pub columns: Vec<Column>,
     /// Rows; each has one cell for every column.
@@ -144,6 +181,24 @@ pub struct Column {
     pub better: Option<&'static str>,
     /// Whether only data files have it: its value is the same in every row, or follows from another column.
     pub data_only: bool,
+    /// What terminals do with its texts where the table is too wide.
+    #[serde(skip)]
+    pub narrow: Narrow,
+    /// Whether terminals align its texts on the right, as numbers are.
+    #[serde(skip)]
+    pub right: bool,
+}
+
+/// What becomes of a column's texts where a table is wider than the terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Narrow {
+    /// They stay.
+    #[default]
+    Keep,
+    /// They are wrapped between words.
+    Wrap,
+    /// Their middles are left out.
+    Shorten,
 }
 
 /// One cell. A predicted value is never `Measured`, nor a measured one `Predicted`. Large contents are boxed: a report of 10^5 runs has
@@ -400,6 +455,8 @@ impl Column {
             unit: None,
             better: None,
             data_only: false,
+            narrow: Narrow::Keep,
+            right: false,
         }
     }
 
@@ -427,6 +484,8 @@ impl Column {
             unit: Some(unit.to_owned()),
             better: None,
             data_only: false,
+            narrow: Narrow::Keep,
+            right: false,
         }
     }
 
@@ -490,6 +549,7 @@ impl Table {
             caption: caption.to_owned(),
             folded: false,
             page_only: false,
+            fallback_width: None,
             columns,
             rows: Vec::new(),
             notes: Vec::new(),
@@ -497,7 +557,43 @@ impl Table {
     }
 }
 
-impl Report {
+impl Table {
+    /// Makes a table of texts for terminals, without rows.
+    pub fn plain<'a>(headings: impl IntoIterator<Item = &'a str>) -> Self {
+        let columns = headings.into_iter().map(|name| Column::plain(name, name));
+        Self::new("", "", "", columns.collect())
+    }
+
+    /// Adds a row of texts.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
+        self.rows.push(cells.into_iter().map(Cell::text).collect());
+    }
+
+    /// Lets the columns with these headings be wrapped between words.
+    pub fn wrap(self, headings: &[&str]) -> Self {
+        headings
+            .iter()
+            .fold(self, |table, heading| table.narrow(heading, Narrow::Wrap))
+    }
+
+    /// Sets what becomes of a column that is too wide.
+    pub fn narrow(mut self, heading: &str, narrow: Narrow) -> Self {
+        let columns = self.columns.iter_mut();
+        columns
+            .filter(|column| column.heading == heading)
+            .for_each(|column| column.narrow = narrow);
+        self
+    }
+
+    /// Aligns the texts of this column and those after it on the right.
+    pub fn right_from(mut self, first: usize) -> Self {
+        let columns = self.columns.iter_mut().skip(first);
+        columns.for_each(|column| column.right = true);
+        self
+    }
+}
+
+impl Document {
     /// Returns all tables, in order.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         self.sections
@@ -506,6 +602,8 @@ impl Report {
             .filter_map(|b| match b {
                 Block::Table(table) => Some(table),
                 Block::Text { .. }
+                | Block::Item { .. }
+                | Block::Line { .. }
                 | Block::Warning { .. }
                 | Block::Pairs { .. }
                 | Block::Command { .. }

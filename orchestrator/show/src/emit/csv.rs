@@ -1,10 +1,10 @@
 //! One tidy CSV file for each table (RFC 4180), with full precision and the units of the store; and all records.
 
-use crate::report::model::{Beside, Cell, Column, Mark, Report, ReportKind, Table};
+use crate::document::{Beside, Cell, Column, Document, LongRows, Mark, Table};
+use crate::error::ShowError;
 use camino::Utf8Path;
 use cvc_core::store::StoreError;
-use cvc_index::csv::inert;
-use cvc_index::error::AnalysisError;
+use cvc_core::visible::inert;
 use std::io::Write;
 
 /// The values written for a measurement, as suffixes of its column's name.
@@ -53,16 +53,11 @@ const OF_AGAINST: [&str; 12] = [
 ];
 
 /// Returns the names and contents of the files, one for each table.
-pub(super) fn files(report: &Report) -> impl Iterator<Item = (String, String)> {
+pub(super) fn files(report: &Document) -> impl Iterator<Item = (String, String)> {
     let shown = report.tables().filter(|t| !t.page_only);
     shown
         .chain(&report.data_tables)
         .map(|t| (format!("csv/{}.csv", t.id), table(t)))
-}
-
-/// Returns the name of the file with all records, if the report has one.
-pub(super) fn records_file(report: &Report) -> Option<&'static str> {
-    (report.kind == ReportKind::Campaign).then_some("csv/records.csv")
 }
 
 fn table(table: &Table) -> String {
@@ -186,28 +181,20 @@ fn number(value: f64) -> String {
     format!("{value}")
 }
 
-/// Writes the file with all records, line by line.
-pub(super) fn write_records(
-    report: &Report,
+/// Writes the rows that are too many to hold, line by line.
+pub(super) fn write_rows(
+    rows: &dyn LongRows,
     path: &Utf8Path,
     out: &mut dyn Write,
-) -> Result<(), AnalysisError> {
-    let mut text = String::new();
-    let mut write = |text: &mut String| {
-        let written = out
-            .write_all(text.as_bytes())
-            .map_err(StoreError::io("write", path));
-        text.clear();
-        Ok::<(), AnalysisError>(written?)
+) -> Result<(), ShowError> {
+    let mut write = |fields: &mut dyn Iterator<Item = String>| {
+        let mut text = String::new();
+        line(&mut text, fields);
+        out.write_all(text.as_bytes())
+            .map_err(StoreError::io("write", path))
     };
-    line(&mut text, report.records.columns().map(str::to_owned));
-    write(&mut text)?;
-    report.records.each(|own, value, levels| {
-        let own = own.iter().map(|t| t.unwrap_or_default().to_owned());
-        let value = value.map(number).unwrap_or_default();
-        line(&mut text, own.chain([value]).chain(levels.iter().cloned()));
-        write(&mut text)
-    })
+    write(&mut rows.columns().into_iter())?;
+    rows.each(&mut write)
 }
 
 /// Writes a line. This is the only way into a file: nothing in it is a formula.
@@ -231,7 +218,7 @@ fn line(out: &mut String, fields: impl Iterator<Item = String>) {
 #[cfg(test)]
 mod tests {
     use super::line;
-    use cvc_index::csv::inert;
+    use cvc_core::visible::inert;
 
     #[test]
     fn nothing_in_a_line_is_a_formula_and_numbers_stay() {

@@ -1,9 +1,8 @@
 //! The whole report model as JSON.
 
-use crate::report::model::Report;
+use crate::document::Document;
 use camino::Utf8Path;
 use cvc_core::store::StoreError;
-use cvc_index::error::AnalysisError;
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use std::io::{self, Write};
@@ -14,15 +13,15 @@ const LINES: usize = 6;
 
 /// Writes the file piece by piece: all of it may be more than memory holds.
 pub(super) fn write(
-    report: &Report,
+    report: &Document,
     path: &Utf8Path,
     mut out: &mut dyn Write,
-) -> Result<(), AnalysisError> {
+) -> Result<(), StoreError> {
     let mut serializer = Serializer::with_formatter(&mut out, RowsAsLines::default());
     let written = report.serialize(&mut serializer).map_err(io::Error::from);
     written
         .and_then(|()| out.write_all(b"\n"))
-        .map_err(|error| StoreError::io("write", path)(error).into())
+        .map_err(StoreError::io("write", path))
 }
 
 #[derive(Default)]

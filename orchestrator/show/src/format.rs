@@ -1,6 +1,6 @@
 //! How numbers are shown to people: one scale and one number of decimals per column.
 
-use super::model::{Cell, Mark, Table};
+use crate::document::{Cell, Mark, Table};
 use cvc_core::units::{MIB, counted};
 use cvc_model::{
     Estimate,
@@ -8,11 +8,11 @@ use cvc_model::{
 };
 
 /// Percentages beyond this are not shown in digits: they are multiples. Data files have them.
-pub(super) const MOST_PCT: f64 = 1000.0;
+pub const MOST_PCT: f64 = 1000.0;
 
 /// How the numbers of a column are shown.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Style {
+pub struct Style {
     /// Shown value = stored value / divisor.
     divisor: f64,
     /// Unit of the shown values, if any.
@@ -227,7 +227,7 @@ impl Style {
 }
 
 /// Returns the unit to show beside a heading: none if the heading already ends with it.
-pub(super) fn unit_beside<'a>(heading: &str, style: &'a Style) -> Option<&'a str> {
+pub fn unit_beside<'a>(heading: &str, style: &'a Style) -> Option<&'a str> {
     style
         .unit
         .as_deref()
@@ -235,14 +235,14 @@ pub(super) fn unit_beside<'a>(heading: &str, style: &'a Style) -> Option<&'a str
 }
 
 /// Formats the level of an interval, `95 %`, or `99.2 %` if it is adjusted for the number of intervals.
-pub(super) fn level(level: f64) -> String {
+pub fn level(level: f64) -> String {
     let pct = level * 100.0;
     let decimals = if pct > 99.9 { 3 } else { 1 };
     format!("{} %", format!("{pct:.decimals$}").trim_end_matches(".0"))
 }
 
 /// Returns a ratio, its interval, and everything about it in one line.
-pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
+pub fn ratio(c: &Comparison) -> (String, String, String) {
     let main = format!("{:.3}{}", c.ratio, if c.differs() { " *" } else { "" });
     let interval = c
         .interval
@@ -279,7 +279,7 @@ pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
 }
 
 /// Returns a cell as plain text, for formats without markup in cells.
-pub(super) fn plain(cell: &Cell, style: &Style) -> String {
+pub fn plain(cell: &Cell, style: &Style) -> String {
     match cell {
         Cell::Empty => String::new(),
         Cell::Text { text } | Cell::Link { text, .. } => text.clone(),
@@ -342,7 +342,7 @@ pub(super) fn plain(cell: &Cell, style: &Style) -> String {
 }
 
 /// Returns whether a column has cells with numbers.
-pub(super) fn numeric(table: &Table, column: usize) -> bool {
+pub fn numeric(table: &Table, column: usize) -> bool {
     table.rows.iter().any(|row| match &row[column] {
         Cell::Number { .. }
         | Cell::Measured { .. }
@@ -354,7 +354,7 @@ pub(super) fn numeric(table: &Table, column: usize) -> bool {
 }
 
 /// Formats a single number with four significant digits.
-pub(super) fn significant(value: f64) -> String {
+pub fn significant(value: f64) -> String {
     Style::for_values(vec![value.abs()], None).number(value)
 }
 

@@ -4,14 +4,14 @@ use super::plot::{
     Drawing, INK, NARROW, PALETTE, TEXT, WIDE, WIDEST, Whisker, arrow, at, axis_end, keys, marker,
     render, text, tick, width,
 };
-use cvc_index::error::AnalysisError;
+use cvc_core::render_error::RenderError;
 use plotters::{
     prelude::*,
     style::text_anchor::{HPos, VPos},
 };
 
 /// The two results of a line.
-pub(crate) struct Pair {
+pub struct Pair {
     /// What the results are of.
     pub name: String,
     /// The mean of each side with its interval; the ends of a mean without one are the mean.
@@ -28,7 +28,7 @@ const ASIDE: i32 = 4;
 const LOGARITHMIC_FROM: f64 = 20.0;
 
 /// Whether the axis of these pairs is logarithmic.
-pub(crate) fn is_logarithmic(pairs: &[Pair]) -> bool {
+pub fn is_logarithmic(pairs: &[Pair]) -> bool {
     let (least, most) = extremes(pairs);
     least > 0.0 && most / least >= LOGARITHMIC_FROM
 }
@@ -103,12 +103,12 @@ impl Axis {
 }
 
 /// Draws pairs below each other along one axis, from 0 or [logarithmic](is_logarithmic); the legend names the sides.
-pub(crate) fn dumbbells(
+pub fn dumbbells(
     what: &str,
     x_title: &str,
     sides: &[String; 2],
     pairs: &[Pair],
-) -> Result<Drawing, AnalysisError> {
+) -> Result<Drawing, RenderError> {
     let axis = Axis::of(pairs);
     let longest = pairs
         .iter()

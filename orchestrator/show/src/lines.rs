@@ -1,11 +1,11 @@
 //! Lines over ordered categories, for reports of other crates.
 
 use super::{
+    document::Plot,
     format::Style,
-    model::Plot,
     plot::{self, Categories, Marks, Panel},
 };
-use cvc_index::error::AnalysisError;
+use cvc_core::render_error::RenderError;
 
 /// Most categories that are written along the axis.
 const MOST_TICKS: usize = 12;
@@ -36,7 +36,7 @@ impl LinePlot {
     ///
     /// # Errors
     /// When it cannot be drawn.
-    pub fn draw(self) -> Result<Plot, AnalysisError> {
+    pub fn draw(self) -> Result<Plot, RenderError> {
         let all = self.series.iter().flat_map(|(_, values)| values);
         let style = Style::for_values(all.copied().flatten().collect(), self.unit);
         let every = self.categories.len().div_ceil(MOST_TICKS).max(1);

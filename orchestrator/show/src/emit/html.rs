@@ -1,20 +1,20 @@
 //! One self-contained page with its style, its script and its plots. All text is escaped.
 
-use crate::report::{
+use crate::{
+    document::{Against, Beside, Block, Cell, Confidence, Document, Mark, Plot, Table},
     format::{Style, numeric, ratio, unit_beside},
-    model::{Against, Beside, Block, Cell, Confidence, Mark, Plot, Report, Table},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
+use cvc_core::render_error::RenderError;
 use cvc_core::visible::visible;
-use cvc_index::error::AnalysisError;
 use cvc_model::stats::Outlier;
 use handlebars::{Handlebars, html_escape};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-const PAGE: &str = include_str!("../../../../../templates/report/report.html.hbs");
-const STYLE: &str = include_str!("../../../../../templates/report/report.css");
-const SCRIPT: &str = include_str!("../../../../../templates/report/report.js");
+const PAGE: &str = include_str!("../../../../templates/report/report.html.hbs");
+const STYLE: &str = include_str!("../../../../templates/report/report.css");
+const SCRIPT: &str = include_str!("../../../../templates/report/report.js");
 
 /// Tables with more rows than this get their own scroll area.
 const LONG: usize = 40;
@@ -28,8 +28,8 @@ const MANY: usize = 4000;
 /// Maximum number of rows of a table of a large report.
 const MAX_OF_MANY: usize = 200;
 
-pub(super) fn page(report: &Report) -> Result<String, AnalysisError> {
-    let failed = |detail: String| AnalysisError::Render {
+pub(super) fn page(report: &Document) -> Result<String, RenderError> {
+    let failed = |detail: String| RenderError {
         what: "the page".to_owned(),
         detail,
     };
@@ -104,7 +104,9 @@ fn policy(style: &str, script: &str) -> String {
 fn block(block: &Block, is_large: bool) -> Value {
     let of = |kind: &str, value: Value| json!({ "text": null, "warning": null, "pairs": null, "command": null, "table": null, "plot": null, "opens": false, "closes": false, kind: value });
     match block {
-        Block::Text { text } => of("text", json!(with_code(text))),
+        Block::Text { text } | Block::Item { text, .. } | Block::Line { text } => {
+            of("text", json!(with_code(text)))
+        }
         Block::Warning { text } => of("warning", json!(with_code(text))),
         Block::Pairs { pairs } => of(
             "pairs",

@@ -1,0 +1,217 @@
+//! Blocks as text for terminals and pipes.
+
+use crate::{
+    document::{Block, Cell, Column, Narrow, Table},
+    format::{Style, numeric, plain},
+};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, TableStyle,
+};
+use std::fmt::{self, Write as _};
+
+const STYLE: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none().junction(' '))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .content_lines(ContentLineStyle::none().junction(' '));
+
+/// Terminals that say that they are narrower do not know how wide they are, columns.
+const MIN_WIDTH: u16 = 20;
+
+/// Fewest characters that are left of a shortened text.
+const MIN_SHORTENED: usize = 12;
+
+/// The width of the terminal; `None` if standard output is not one, or does not say it.
+pub fn terminal_width() -> Option<usize> {
+    comfy_table::Table::new()
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .width()
+        .filter(|width| *width >= MIN_WIDTH)
+        .map(usize::from)
+}
+
+/// Indents text and, on a terminal, wraps it between words.
+pub fn paragraph(indent: &str, text: &str) -> String {
+    wrap(indent, text, terminal_width())
+}
+
+fn wrap(indent: &str, text: &str, width: Option<usize>) -> String {
+    let Some(width) = width else {
+        return format!("{indent}{text}");
+    };
+    // further lines are indented a little more, so that items of a list can be told apart
+    let further = format!("{indent}  ");
+    let options = textwrap::Options::new(width)
+        .initial_indent(indent)
+        .subsequent_indent(&further)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit);
+    textwrap::fill(text, options)
+}
+
+/// Returns blocks as text, each of which ends its line.
+pub fn text(blocks: &[Block]) -> String {
+    let mut out = String::new();
+    for block in blocks {
+        let _ = match block {
+            Block::Text { text } => writeln!(out, "{}", paragraph("", text)),
+            Block::Warning { text } => {
+                writeln!(out, "{}", paragraph("", &format!("warning: {text}")))
+            }
+            Block::Item { level, text } => {
+                writeln!(out, "{}", paragraph(&"  ".repeat(*level), text))
+            }
+            Block::Line { text } | Block::Command { text } => writeln!(out, "{text}"),
+            Block::Pairs { pairs } => pairs
+                .iter()
+                .try_for_each(|(name, value)| writeln!(out, "{name}: {value}")),
+            Block::Table(table) => writeln!(out, "{table}"),
+            Block::Plot(_) => Ok(()),
+        };
+    }
+    out
+}
+
+/// Returns whether a table fits the terminal; elsewhere every one does.
+pub fn fits(table: &Table) -> bool {
+    let text = made(table).trim_fmt();
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    terminal_width().is_none_or(|width| widest.is_none_or(|widest| widest <= width))
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&made(self).trim_fmt())
+    }
+}
+
+/// Makes a table: one line below the header and no others, so that it fits narrow terminals and scripts can cut it. Words are never broken.
+fn made(table: &Table) -> comfy_table::Table {
+    let shown: Vec<usize> = (0..table.columns.len())
+        .filter(|i| !table.columns[*i].data_only)
+        .collect();
+    let styles: Vec<Style> = shown.iter().map(|i| Style::of(table, *i)).collect();
+    let mut made = comfy_table::Table::new();
+    made.load_style(STYLE);
+    made.set_content_arrangement(ContentArrangement::Dynamic);
+    if let (None, Some(width)) = (made.width(), table.fallback_width) {
+        made.set_width(width);
+    }
+    let heading = |(i, style): (&usize, &Style)| {
+        let column = &table.columns[*i];
+        match crate::format::unit_beside(&column.heading, style) {
+            Some(unit) => format!("{} ({unit})", column.heading),
+            None => column.heading.clone(),
+        }
+    };
+    made.set_header(shown.iter().zip(&styles).map(heading));
+    let cell = |cell: &Cell, style: &Style| match cell {
+        Cell::Empty if style.unit.is_some() => "-".to_owned(),
+        cell => plain(cell, style),
+    };
+    let mut rows: Vec<Vec<String>> = table
+        .rows
+        .iter()
+        .map(|row| {
+            let cells = shown.iter().zip(&styles);
+            cells.map(|(i, style)| cell(&row[*i], style)).collect()
+        })
+        .collect();
+    shorten(table, &shown, &mut rows);
+    for row in rows {
+        made.add_row(row);
+    }
+    let last = shown.len().saturating_sub(1);
+    for ((number, column), i) in made.column_iter_mut().enumerate().zip(&shown) {
+        column.set_padding((0, if number == last { 0 } else { 1 }));
+        let of = &table.columns[*i];
+        if of.narrow != Narrow::Wrap {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+        if of.right || numeric(table, *i) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    made
+}
+
+/// Shortens texts, so that the table gets as narrow as the terminal, if it can.
+fn shorten(table: &Table, shown: &[usize], rows: &mut [Vec<String>]) {
+    let Some(width) = terminal_width() else {
+        return;
+    };
+    let columns: Vec<&Column> = shown.iter().map(|i| &table.columns[*i]).collect();
+    shorten_to(&columns, rows, width);
+}
+
+fn shorten_to(columns: &[&Column], rows: &mut [Vec<String>], width: usize) {
+    let width_of = |rows: &[Vec<String>], at: usize| {
+        let cells = rows.iter().map(|row| row[at].chars().count());
+        cells
+            .max()
+            .unwrap_or(0)
+            .max(columns[at].heading.chars().count())
+    };
+    for at in (0..columns.len()).filter(|at| columns[*at].narrow == Narrow::Shorten) {
+        let all: usize = (0..columns.len()).map(|at| 2 + width_of(rows, at)).sum();
+        let room = width_of(rows, at).saturating_sub(all.saturating_sub(width + 2));
+        for row in rows.iter_mut() {
+            row[at] = shortened(&row[at], room.max(MIN_SHORTENED));
+        }
+    }
+}
+
+/// Returns a text of at most `room` characters: what is too much is left out in the middle, because names differ at their ends.
+fn shortened(text: &str, room: usize) -> String {
+    let length = text.chars().count();
+    if length <= room {
+        return text.to_owned();
+    }
+    let kept = room.saturating_sub(1);
+    let head = kept / 4;
+    let begin: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(length - (kept - head)).collect();
+    format!("{begin}…{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{shorten_to, shortened, wrap};
+    use crate::document::{Narrow, Table};
+
+    #[test]
+    fn text_is_wrapped_between_words_and_only_on_terminals() {
+        assert_eq!(wrap("  ", "one two three", Some(9)), "  one two\n    three");
+        assert_eq!(
+            wrap("  ", "a-word-that-is-too-long b", Some(9)),
+            "  a-word-that-is-too-long\n    b"
+        );
+        assert_eq!(wrap("  ", "one two three", None), "  one two three");
+    }
+
+    #[test]
+    fn long_names_keep_their_ends_and_tables_get_as_narrow_as_they_can() {
+        assert_eq!(
+            shortened("ckpt_bt.A.x_1f-41000-6a.dmtcp", 13),
+            "ckp…-6a.dmtcp"
+        );
+        assert_eq!(shortened("bt.A.x", 6), "bt.A.x");
+        let table = Table::plain(["image", "role"]).narrow("image", Narrow::Shorten);
+        let columns: Vec<_> = table.columns.iter().collect();
+        let row = || {
+            vec![vec![
+                "a/very/long/path/to/an/image".to_owned(),
+                "rank".to_owned(),
+            ]]
+        };
+        let length = |width| {
+            let mut rows = row();
+            shorten_to(&columns, &mut rows, width);
+            rows[0][0].chars().count()
+        };
+        assert_eq!(length(26), 20);
+        assert_eq!(length(3), 12);
+        assert_eq!(length(80), 28);
+    }
+}
