@@ -1,6 +1,6 @@
 //! Launches instances: what is on offer, in which order to try it, what it may cost, and the order itself.
 
-use super::Fleet;
+use super::fleet::{Acquisition, Fleet};
 use crate::cost;
 use crate::provider::{
     ErrorKind, FleetOrder, FleetRequest, Instance, Offer, Prepared, ProviderError, SideEffect,
@@ -25,14 +25,6 @@ const MIN_OF_USE_S: f64 = 120.0;
 const END_S: f64 = 30.0;
 /// Longest sleep, seconds: timers have a limit, and the wall clock may be set.
 const MAX_SLEEP_S: f64 = 3600.0;
-
-/// The result of asking for more instances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Acquisition {
-    Launched,
-    /// The user wants to stop.
-    Stopped,
-}
 
 impl Fleet {
     pub(super) async fn offer(&self) -> Result<&Offer, CampaignError> {

@@ -11,7 +11,6 @@ use crate::provider::{
     ProviderError,
 };
 use crate::{
-    acquire::Acquisition,
     key_dir::Place,
     loss::LossReason,
     readiness::{Reached, Wait},
@@ -98,6 +97,14 @@ pub(super) struct Limits {
     pub(super) budget_share: watch::Sender<Option<BudgetShare>>,
     /// The end that all instances were given last.
     pub(super) set_until: Mutex<Option<Timestamp>>,
+}
+
+/// The result of asking for more instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Acquisition {
+    Launched,
+    /// The user wants to stop.
+    Stopped,
 }
 
 /// The result of one action on a fleet.

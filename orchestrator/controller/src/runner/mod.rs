@@ -16,6 +16,7 @@ mod ledger;
 mod left_behind;
 mod opening;
 mod openings;
+mod options;
 mod plan_index;
 mod queues;
 mod record;
@@ -33,12 +34,11 @@ mod waiting;
 
 use super::observe::{Guarded, Observer, Progress};
 use budget::Budget;
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use campaign_lock::take_campaign_lock;
 use closing_clouds::{ClosedCloud, ClosedClouds, ClosingClouds};
-use cvc_cloud::provider::Clouds;
 use cvc_core::campaign::{Spec, keep_hosts};
-use cvc_core::ids::{PointId, RunId};
+use cvc_core::ids::RunId;
 use cvc_core::panics::catch_panic;
 use cvc_core::plan::Plan;
 use cvc_core::stop::{StopRequest, StopRequests, StopSignal};
@@ -50,7 +50,6 @@ use cvc_engine::attempt::{
 use cvc_journal::{CampaignState, Event, Lineage};
 use cvc_sites::error::CampaignError;
 use cvc_sites::progress::SiteEvent;
-use cvc_sites::remote::Reach;
 use fail_fast::FailFast;
 use indexmap::IndexMap;
 use journaled::Journaled;
@@ -60,55 +59,18 @@ use resources::{Extent, Failures, Phase, Problems, Resources, Stops};
 use scheduler::{Scheduler, Tally};
 use session_limit::SessionLimit;
 use sites::Sites;
-use std::{
-    collections::{HashMap, HashSet},
-    fs,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, fs, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
 pub use blocks::{NextBlock, next_block};
 pub use closing::close_campaign;
 pub use enough::means_of;
+pub use options::Options;
 pub use sites::SiteExecutor;
 
 /// Time between two looks at whether the campaign is still this controller's, while something is waited for.
 const OWNER_CHECK: Duration = Duration::from_secs(5);
-
-/// Options for running a campaign.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Directory of all campaigns.
-    pub campaigns: Utf8PathBuf,
-    /// Directory of what cvc remembers of this machine.
-    pub state: Utf8PathBuf,
-    /// Program and arguments that start a shepherd.
-    pub shepherd: Vec<String>,
-    /// The program that cvc puts on nodes.
-    pub node_program: Utf8PathBuf,
-    /// Whether to retry runs that failed for good, and points that were set aside.
-    pub retry_failed: bool,
-    /// Whether to go on, and to try again, whatever fails in the same way.
-    pub keep_going: bool,
-    /// Maximum bytes that a run of a point needs in its storage area, if known.
-    pub disk_bytes: HashMap<PointId, u64>,
-    /// The clouds; `None` in a cvc that was built without any.
-    pub clouds: Option<Arc<dyn Clouds>>,
-    /// How the head nodes of sites are reached.
-    pub reach: Arc<dyn Reach>,
-    /// Expected duration of a run of a point, seconds, if known.
-    pub expected_s: HashMap<PointId, f64>,
-    /// The points that the session is limited to; `None`: all. Runs of the others are left for later sessions.
-    pub only: Option<HashSet<PointId>>,
-    /// The last block of runs that the session carries out; `None`: all.
-    pub last_block: Option<u32>,
-    /// The end of the session: no run is begun that would probably end later. The caller asks for a stop then.
-    pub until: Option<Instant>,
-    /// Whether to record the software of sites with several machines in the lock file, instead of comparing it.
-    pub update_lock: bool,
-}
 
 /// The state of the campaign after this session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

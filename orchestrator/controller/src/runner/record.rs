@@ -1,6 +1,6 @@
 //! The campaign as it is recorded: its plan, its journal, what remains to be done, and who hears of it.
 
-use super::{Options, enough, journaled::Journaled, scheduler::Scheduler};
+use super::{enough, journaled::Journaled, options::Options, scheduler::Scheduler};
 use crate::observe::{Guarded, Progress};
 use camino::Utf8PathBuf;
 use cvc_core::campaign::Spec;
