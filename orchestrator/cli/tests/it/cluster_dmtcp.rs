@@ -456,7 +456,10 @@ fn images_of_nas_bt_over_nodes() {
 #[test]
 fn a_program_is_restarted_from_deltas_that_each_node_made_on_storage_of_its_own() {
     require!(Tool::Lab, Tool::Dmtcp, Tool::OpenMpi);
-    let openmpi = format!("{}[sites.lab.mpi.openmpi]\nfamily = \"openmpi\"\n", dmtcp("lab"));
+    let openmpi = format!(
+        "{}[sites.lab.mpi.openmpi]\nfamily = \"openmpi\"\n",
+        dmtcp("lab")
+    );
     let on = stencil_on(
         &ssh_site_with(4, AREAS, &openmpi),
         lab(),
