@@ -455,11 +455,16 @@ fn images_of_nas_bt_over_nodes() {
 /// Each node stores, restores and compares its own images; the last state is what all of them restore.
 #[test]
 fn a_program_is_restarted_from_deltas_that_each_node_made_on_storage_of_its_own() {
-    require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart);
-    let on = stencil(
+    require!(Tool::Lab, Tool::Dmtcp, Tool::OpenMpi);
+    let openmpi = format!(
+        "{}[sites.lab.mpi.openmpi]\nfamily = \"openmpi\"\n",
+        dmtcp("lab")
+    );
+    let on = stencil_on(
+        &ssh_site_with(4, AREAS, &openmpi),
         lab(),
         "deltas",
-        "class = \"long\"\nmapping = \"2Nx2P\"\nmpi = \"mpich\"\nstorage = [\"local\", \"shared\"]",
+        "class = \"long\"\nmapping = \"2Nx2P\"\nmpi = \"openmpi\"\nstorage = [\"local\", \"shared\"]",
         "repeats = 1",
         "restart_check = true\nmoment = { every_s = 1, count = 3 }\n\
          deltas = { methods = [\"incremental\", \"full\"], codecs = [\"lz4\"], keep = true }",
