@@ -1,8 +1,8 @@
 //! The answer of `ansible-inventory --list`: groups, their hosts, and the merged variables of each host.
 
 use super::{
-    error::InventoryError,
-    ssh_args::{self, SshArgsError},
+    error::{HostProblem, InventoryError},
+    ssh_args,
 };
 use crate::hosts::HostEntry;
 use indexmap::IndexSet;
@@ -89,26 +89,6 @@ fn members<'a>(groups: &'a Map<String, Value>, group: &'a str) -> IndexSet<&'a s
 fn fits_ssh(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     !text.is_empty() && !text.starts_with('-') && text.chars().all(fits)
-}
-
-/// The reason why a host of an inventory cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HostProblem {
-    /// Its name, which is not shown: any line of any file is such a name.
-    #[error("ssh cannot take the name of a host")]
-    Name,
-    /// A variable with a value for playbooks, or from a vault.
-    #[error("{0} is encrypted, or neither text nor a number")]
-    Structured(&'static str),
-    /// A variable that Ansible would evaluate.
-    #[error("{0} `{1}` is a template, which only Ansible can evaluate")]
-    Template(&'static str, String),
-    /// A variable with an unusable value.
-    #[error("{0} `{1}` {2}")]
-    Value(&'static str, String, &'static str),
-    /// Arguments of ssh that cvc does not pass on.
-    #[error("{0} `{1}`: {2}")]
-    Arguments(&'static str, String, SshArgsError),
 }
 
 /// The variables of a host.

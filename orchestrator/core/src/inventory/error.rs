@@ -1,6 +1,6 @@
 //! Errors of inventories.
 
-use super::answer::HostProblem;
+use super::ssh_args::SshArgsError;
 use std::path::PathBuf;
 
 /// How to read inventories on a machine without Ansible.
@@ -91,4 +91,24 @@ fn named(host: &str, problem: &HostProblem) -> String {
         HostProblem::Name => String::new(),
         _ => format!("host `{host}`: "),
     }
+}
+
+/// The reason why a host of an inventory cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostProblem {
+    /// Its name, which is not shown: any line of any file is such a name.
+    #[error("ssh cannot take the name of a host")]
+    Name,
+    /// A variable with a value for playbooks, or from a vault.
+    #[error("{0} is encrypted, or neither text nor a number")]
+    Structured(&'static str),
+    /// A variable that Ansible would evaluate.
+    #[error("{0} `{1}` is a template, which only Ansible can evaluate")]
+    Template(&'static str, String),
+    /// A variable with an unusable value.
+    #[error("{0} `{1}` {2}")]
+    Value(&'static str, String, &'static str),
+    /// Arguments of ssh that cvc does not pass on.
+    #[error("{0} `{1}`: {2}")]
+    Arguments(&'static str, String, SshArgsError),
 }

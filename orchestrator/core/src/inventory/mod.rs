@@ -8,8 +8,8 @@ mod error;
 mod source;
 mod ssh_args;
 
-pub use answer::{HostProblem, parse_answer};
-pub use error::InventoryError;
+pub use answer::parse_answer;
+pub use error::{HostProblem, InventoryError};
 pub use source::{Inventory, InventoryKind, inspect};
 pub use ssh_args::SshArgsError;
 pub(crate) use ssh_args::checked as checked_ssh_option;

@@ -27,9 +27,9 @@ use cvc_core::store::{StoreError, write_output};
 use cvc_core::units::counted;
 use cvc_engine::attempt::Readiness;
 use cvc_session::{Scratch, ask_sites, campaigns::campaign_here};
-use cvc_sites::error::CampaignError;
 use own::OwnProgram;
 use std::{collections::BTreeMap, fs, path::PathBuf};
+use text::{load_own, write_descriptor};
 
 /// The libraries that a site has without further keys.
 const LIBRARIES: [&str; 2] = ["mpich", "openmpi"];
@@ -67,7 +67,7 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
             "--yes takes the defaults",
         ));
     };
-    let text = text::write_campaign(&answers).map_err(CampaignError::from)?;
+    let text = text::write_campaign(&answers)?;
     let (spec, plan) = check(&text, answers.own.as_ref(), &apps)?;
     if let Some(own) = &answers.own {
         fs::create_dir_all(&apps.directory).map_err(StoreError::io("make", &apps.directory))?;
@@ -475,19 +475,6 @@ fn nodes(args: &InitArgs, asker: &mut Asker) -> Result<Option<u32>, Failure> {
             "write a number from 1 to 10000",
         )),
     })
-}
-
-fn write_descriptor(own: &OwnProgram, directory: Option<&Utf8Path>) -> Result<String, Failure> {
-    Ok(text::write_descriptor(own, directory).map_err(CampaignError::from)?)
-}
-
-/// The descriptor of a program of the user's own, as it will be read.
-fn load_own(own: &OwnProgram) -> Result<LoadedApp, Failure> {
-    let path = format!("{}.toml", own.name);
-    Ok(app::load::load_text(
-        path.as_ref(),
-        &write_descriptor(own, None)?,
-    )?)
 }
 
 /// Refuses aggregators for programs in which they have nothing to act on.

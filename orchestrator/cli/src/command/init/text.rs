@@ -4,9 +4,11 @@ use super::{
     answers::{Answers, Place, spread},
     own::{OwnProgram, Tried},
 };
-use crate::args::Measure;
+use crate::{args::Measure, failure::Failure};
 use camino::Utf8Path;
-use cvc_engine::render::{RenderError, Template, render};
+use cvc_core::app::{self, LoadedApp};
+use cvc_engine::render::{Template, render};
+use cvc_sites::error::CampaignError;
 use serde_json::{Value, json};
 
 const CAMPAIGN: Template = Template::new(
@@ -71,7 +73,7 @@ fn align(text: &str) -> String {
 }
 
 /// Writes the campaign file.
-pub fn write_campaign(answers: &Answers) -> Result<String, RenderError> {
+pub fn write_campaign(answers: &Answers) -> Result<String, Failure> {
     let words = |words: &[String]| array(words.iter().map(String::as_str));
     let (mut ssh, mut slurm, mut ec2) = (Value::Null, Value::Null, Value::Null);
     let site = match &answers.place {
@@ -141,7 +143,8 @@ pub fn write_campaign(answers: &Answers) -> Result<String, RenderError> {
         "moment": answers.uses_dmtcp().then(|| moment(answers)),
         "restart_check": restarts && !answers.restarts_some(),
     });
-    Ok(align(&render(CAMPAIGN, &values)?))
+    let text = render(CAMPAIGN, &values).map_err(CampaignError::from)?;
+    Ok(align(&text))
 }
 
 /// The factors that go together, if some do: aggregators act only on programs with collective I/O, and with those that act on own checkpoints
@@ -263,10 +266,7 @@ fn shown_from(directory: Option<&Utf8Path>, path: &Utf8Path) -> String {
 }
 
 /// Writes the descriptor of a program of the user's own. `directory`, absolute, is where it is going to be; `None` writes whole paths.
-pub fn write_descriptor(
-    own: &OwnProgram,
-    directory: Option<&Utf8Path>,
-) -> Result<String, RenderError> {
+pub fn write_descriptor(own: &OwnProgram, directory: Option<&Utf8Path>) -> Result<String, Failure> {
     let facts = &own.facts;
     let ended = facts.tried.as_ref().filter(|tried| tried.ended);
     let args = own.arguments();
@@ -301,7 +301,14 @@ pub fn write_descriptor(
         }),
         "figures": figures.collect::<Vec<_>>(),
     });
-    render(DESCRIPTOR, &values)
+    Ok(render(DESCRIPTOR, &values).map_err(CampaignError::from)?)
+}
+
+/// The descriptor of a program of the user's own, as it will be read.
+pub fn load_own(own: &OwnProgram) -> Result<LoadedApp, Failure> {
+    let path = format!("{}.toml", own.name);
+    let text = write_descriptor(own, None)?;
+    Ok(app::load::load_text(path.as_ref(), &text)?)
 }
 
 #[cfg(test)]

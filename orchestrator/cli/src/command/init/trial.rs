@@ -2,9 +2,8 @@
 
 use super::{
     ask::{Asker, Question, words, wrong},
-    load_own,
     own::{OwnProgram, TrialFacts, Tried},
-    text,
+    text::{self, load_own},
 };
 use crate::{
     args::Where,
