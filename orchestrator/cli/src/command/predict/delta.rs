@@ -246,7 +246,7 @@ fn show(out: &mut Blocks, of: &DeltaOutput<'_>) {
         for method in &answer.methods {
             let text = format!(
                 "{}: ${:.2} for machines, ${:.2} a month for all {}",
-                method.run.storing.words(),
+                method.run.method.describe(),
                 method.run.run_dollars,
                 method.run.dollars_per_month,
                 counted(method.run.checkpoints, "checkpoint")
