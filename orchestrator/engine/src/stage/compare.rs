@@ -1,6 +1,6 @@
 //! What differs between the checkpoints of a series, measured before the next one overwrites them.
 
-use super::{NodePart, Stage, Taken, lost};
+use super::checkpoint_stage::{NodePart, Stage, Taken, lost};
 use crate::{
     crew::{self, CrewError},
     run::{Findings, LATER, RunContext, RunFailure, SOON},

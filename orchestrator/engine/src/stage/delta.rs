@@ -1,6 +1,6 @@
 //! The checkpoints of a series, stored as deltas while the program runs, and in all other ways after its end.
 
-use super::{Hold, NodePart, SCRATCH, Stage, Taken, lost};
+use super::checkpoint_stage::{Hold, NodePart, SCRATCH, Stage, Taken, lost};
 use crate::{
     crew::{self, CrewError},
     run::{AllocatedNodes, AttemptReporter, Findings, LATER, RunFailure, fetch},

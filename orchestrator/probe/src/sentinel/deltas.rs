@@ -1,70 +1,25 @@
 //! The checkpoints of a run that lie on this node, stored as deltas while the program runs, and in all other ways after its end.
 
-use super::{files::FileFound, series::SavedFiles};
+use super::{
+    files::FileFound,
+    series::{CheckpointFiles, SavedFiles, own_name, own_state},
+};
 use cvc_delta::{
     BlockSize, Codec, DeltaError, DeltaErrorKind, Method, Series, SeriesOptions, Source,
-    SourceFile, require_same,
+    require_same,
 };
 use cvc_os::space::free_bytes;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::{
     fs, io,
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Instant,
 };
 
 /// Work of which the memory is measured, of all runs of this process.
 static AT_WORK: Mutex<AtWork> = Mutex::new(AtWork { now: 0, started: 0 });
-
-/// Where the files of a checkpoint are on this node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CheckpointFiles {
-    /// In a directory, with what a checkpointer leaves there of earlier ones.
-    Dir(PathBuf),
-    /// These are all of it, of a program that runs in this directory and writes them itself.
-    Own {
-        /// The directory.
-        work: PathBuf,
-        /// The files.
-        files: Vec<FileFound>,
-    },
-}
-
-impl CheckpointFiles {
-    /// Lists them as a state. `saved`: files that were left of earlier checkpoints.
-    pub(super) fn list(&self, saved: &mut SavedFiles) -> Result<Source, DeltaError> {
-        match self {
-            Self::Dir(dir) => saved.list(dir),
-            Self::Own { work, files } => Ok(own_state(work, files)),
-        }
-    }
-}
-
-/// Returns the name in a state of a file that a program writes.
-fn own_name(work: &Path, file: &Path) -> String {
-    let below = file.strip_prefix(work).or_else(|_| file.strip_prefix("/"));
-    below.unwrap_or(file).display().to_string()
-}
-
-/// Returns files of a program as one state.
-fn own_state(work: &Path, files: &[FileFound]) -> Source {
-    let file = |file: &FileFound| SourceFile {
-        name: own_name(work, &file.path),
-        path: file.path.clone(),
-        bytes: file.bytes,
-        mode: fs::metadata(&file.path).map_or(0o600, |m| m.permissions().mode()) & 0o777,
-        version: None,
-    };
-    Source {
-        path: files.first().map_or(work, |f| &f.path).to_owned(),
-        files: files.iter().map(file).collect(),
-        links: Vec::new(),
-        taken_s: files.iter().map(|f| f.modified_ns).max().unwrap_or(0) as f64 * 1e-9,
-    }
-}
 
 /// A way to store a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -24,9 +24,7 @@ mod serve;
 
 pub use answer::{Sentinel, answer};
 pub use conditions::{Conditions, NodeActivity, NodeSettings, doubt};
-pub use deltas::{
-    CheckpointFiles, DeltaDone, DeltaOptions, DeltaProblem, DeltaWork, StoredFigures,
-};
+pub use deltas::{DeltaDone, DeltaOptions, DeltaProblem, DeltaWork, StoredFigures};
 pub use end::{Ended, EndedProcess};
 pub use error::SentinelError;
 pub use facts::{CpuFacts, Facts, Interface};
@@ -37,7 +35,7 @@ pub use mounts::{Mount, Place, Space, read_mounts};
 pub use ranks::RankProcess;
 pub use remove::removable;
 pub use request::{Answer, Request};
-pub use series::SeriesState;
+pub use series::{CheckpointFiles, SeriesState};
 pub use serve::{
     AgentHello, AgentMessage, Hello, PROTOCOL, SentinelMessage, main, read_agent_line, serve,
 };

@@ -2,7 +2,7 @@
 
 use super::{
     conditions::Conditions,
-    deltas::{CheckpointFiles, DeltaDone, DeltaProblem, DeltaWork},
+    deltas::{DeltaDone, DeltaProblem, DeltaWork},
     end::Ended,
     facts::Facts,
     files::{Digested, FileFound, ListingFound, Part, Tail},
@@ -10,7 +10,7 @@ use super::{
     metadata::{InstanceFacts, Notice},
     mounts::Space,
     ranks::RankProcess,
-    series::SeriesState,
+    series::{CheckpointFiles, SeriesState},
 };
 use cvc_image::CheckpointDir;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! What differs between the checkpoints of a run that lie on this node, measured before the next one overwrites them.
 
-use super::{deltas::CheckpointFiles, error::SentinelError};
+use super::{error::SentinelError, files::FileFound};
 use cvc_delta::{
     Addressing, BlockSize, DeltaError, Signature, Source, SourceFile, changed_by_part,
     changed_bytes, sign, sign_with_parts,
@@ -9,7 +9,9 @@ use cvc_image::Part;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, HashMap},
-    path::Path,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
     time::{Instant, SystemTime},
 };
 
@@ -29,6 +31,54 @@ pub struct SeriesState {
     pub has_parts: bool,
     /// Time to read and hash it, seconds.
     pub hash_s: f64,
+}
+
+/// Where the files of a checkpoint are on this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckpointFiles {
+    /// In a directory, with what a checkpointer leaves there of earlier ones.
+    Dir(PathBuf),
+    /// These are all of it, of a program that runs in this directory and writes them itself.
+    Own {
+        /// The directory.
+        work: PathBuf,
+        /// The files.
+        files: Vec<FileFound>,
+    },
+}
+
+impl CheckpointFiles {
+    /// Lists them as a state. `saved`: files that were left of earlier checkpoints.
+    pub(super) fn list(&self, saved: &mut SavedFiles) -> Result<Source, DeltaError> {
+        match self {
+            Self::Dir(dir) => saved.list(dir),
+            Self::Own { work, files } => Ok(own_state(work, files)),
+        }
+    }
+}
+
+/// Returns the name in a state of a file that a program writes.
+pub(super) fn own_name(work: &Path, file: &Path) -> String {
+    let below = file.strip_prefix(work).or_else(|_| file.strip_prefix("/"));
+    below.unwrap_or(file).display().to_string()
+}
+
+/// Returns files of a program as one state.
+pub(super) fn own_state(work: &Path, files: &[FileFound]) -> Source {
+    let file = |file: &FileFound| SourceFile {
+        name: own_name(work, &file.path),
+        path: file.path.clone(),
+        bytes: file.bytes,
+        mode: fs::metadata(&file.path).map_or(0o600, |m| m.permissions().mode()) & 0o777,
+        version: None,
+    };
+    Source {
+        path: files.first().map_or(work, |f| &f.path).to_owned(),
+        files: files.iter().map(file).collect(),
+        links: Vec::new(),
+        taken_s: files.iter().map(|f| f.modified_ns).max().unwrap_or(0) as f64 * 1e-9,
+    }
 }
 
 /// Files that DMTCP saved for checkpoints beside their images, and leaves there, with the time of their last change.

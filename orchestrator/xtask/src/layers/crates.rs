@@ -138,7 +138,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "cvc",
         &[
             "cvc-core",
-            "cvc-delta",
+            "cvc-delta-rules",
             "cvc-journal",
             "cvc-model",
             "cvc-engine",
