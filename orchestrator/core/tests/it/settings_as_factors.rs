@@ -308,7 +308,7 @@ fn how_a_series_is_stored_is_a_part_of_its_point_and_of_no_other() {
     // that of checkpoints that the program writes itself, too
     let own = |deltas: &str| {
         let text = format!(
-            "{MATRIX}checkpointer = ['none', 'application']\n[checkpoint]\nown_series = true\n{deltas}\n"
+            "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\ncheckpointer = ['none', 'application']\n[checkpoint]\nown_series = true\n{deltas}\n"
         );
         plan(&text)
             .points
