@@ -79,7 +79,7 @@ pub enum Command {
     Fsck(FsckArgs),
     /// Rebuild a campaign's report
     Report(ReportArgs),
-    /// Show how often comparisons of a campaign call equal things different
+    /// Show how often comparisons call equal things different
     ///
     /// An A/A test: odd repeats against even ones, and sites that are alike against each other.
     #[command(alias = "calibrate")]
