@@ -78,63 +78,22 @@ fn wrong_numbers_are_found_wherever_the_line_breaks() {
     assert_eq!(wrong_numbers(&right), Vec::<String>::new());
 }
 
-/// The crates that each crate may depend on, as `cargo xtask layers` has them.
-fn allowed() -> BTreeMap<String, BTreeSet<String>> {
-    let source = fs::read_to_string(root().join("orchestrator/xtask/src/layers/crates.rs"))
-        .expect("the layers");
-    let table = source
-        .split("const ALLOWED")
-        .nth(1)
-        .and_then(|rest| rest.split("\n];").next())
-        .expect("the table")
-        .to_owned();
-    let row = Regex::new(r#"\(\s*(?:"(cvc[a-z0-9-]*|xtask)"|TESTKIT),\s*&\[([^\]]*)\],?\s*\)"#)
-        .expect("a pattern");
-    let short = |name: &str| {
-        if name == "cvc" {
-            "cli".to_owned()
-        } else {
-            name.trim_start_matches("cvc-").to_owned()
-        }
-    };
-    let of = |list: &str| list.split('"').skip(1).step_by(2).map(short).collect();
-    row.captures_iter(&table)
-        .map(|r| {
-            (
-                short(r.get(1).map_or("cvc-testkit", |name| name.as_str())),
-                of(&r[2]),
-            )
-        })
-        .collect()
-}
-
 /// The crates in backticks.
 fn names(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
 #[test]
-fn the_record_of_crates_lists_what_they_may_depend_on() {
-    let allowed = allowed();
-    let record = fs::read_to_string(root().join("docs/design/0006-crates.md")).expect("the record");
-    let mut found = BTreeMap::new();
-    for row in record.lines().filter(|line| line.starts_with("| `")) {
-        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
-        let mut below: BTreeSet<String> = names(cells[2]).map(str::to_owned).collect();
-        if cells[2].ends_with("and below") {
-            let direct = below.clone();
-            below.extend(
-                direct
-                    .iter()
-                    .flat_map(|name| allowed.get(name).cloned().unwrap_or_default()),
-            );
-        }
-        found.extend(names(cells[0]).map(|name| (name.to_owned(), below.clone())));
+fn the_map_says_what_each_crate_is_for() {
+    let map = fs::read_to_string(root().join("docs/architecture.md")).expect("the map");
+    let rows = map.lines().filter(|line| line.starts_with("| `"));
+    let described: BTreeSet<&str> = rows.flat_map(names).collect();
+    let crates = fs::read_dir(root().join("orchestrator")).expect("the crates");
+    for folder in crates {
+        let name = folder.expect("a crate").file_name();
+        let name = name.to_str().expect("a name");
+        assert!(described.contains(name), "docs/architecture.md: {name}");
     }
-    assert_eq!(
-        found, allowed,
-        "docs/design/0006-crates.md against orchestrator/xtask/src/layers/crates.rs"
-    );
 }
 
 /// The status of each record, by its file, and the files that it names.
