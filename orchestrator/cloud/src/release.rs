@@ -1,7 +1,7 @@
 //! Gives a fleet back, which means everything with its tag, in order, until nothing is left; or keeps it for a while.
 
 use super::Fleet;
-use crate::provider::ErrorKind;
+use crate::provider::{ErrorKind, ProviderError, Resource};
 use crate::{readiness, warm_pool};
 use cvc_core::clock;
 use cvc_core::units::counted;
@@ -29,6 +29,9 @@ fn remove_limit_s() -> f64 {
     }
     REMOVE_LIMIT_S
 }
+
+/// Time limit of a round of removal, after which the cloud is asked again what is there.
+const REMOVE_ROUND_S: f64 = 30.0;
 
 /// Delay between queries for resources that may still appear.
 const TICK: Duration = Duration::from_secs(2);
@@ -61,15 +64,7 @@ impl Fleet {
             let ids: Vec<String> = own.flat_map(|l| known_ids(&l)).collect();
             let ended = self.provider.terminate(&ids).await;
             loop {
-                let there = self
-                    .provider
-                    .discover(None, Some(self.tags.fleet.as_str()))
-                    .await
-                    .all_shown()?;
-                let left = self
-                    .provider
-                    .remove(&there, remove_limit_s(), &quiet)
-                    .await?;
+                let left = self.remove_shown(&quiet).await?;
                 // what was launched a moment ago, and could not be written down, may not be shown yet
                 if !left.is_empty() || until.is_none_or(|until| Instant::now() > until) {
                     return ended.map(|()| left);
@@ -90,6 +85,28 @@ impl Fleet {
                 self.may_have()
                     .unwrap_or_else(|| self.tags.fleet.to_string())
             )),
+        }
+    }
+
+    /// Removes what the cloud shows of this fleet, and returns what is still there at the limit. It asks again in each round: an instance
+    /// that is shown late may hold a volume that was shown at once.
+    async fn remove_shown(
+        &self,
+        tell: &(dyn Fn(String) + Send + Sync),
+    ) -> Result<Vec<(Resource, String)>, ProviderError> {
+        let deadline = Instant::now() + Duration::from_secs_f64(remove_limit_s());
+        loop {
+            let fleet = Some(self.tags.fleet.as_str());
+            let there = self.provider.discover(None, fleet).await.all_shown()?;
+            if there.is_empty() {
+                return Ok(Vec::new());
+            }
+            let rest_s = deadline.saturating_duration_since(Instant::now());
+            let limit_s = REMOVE_ROUND_S.min(rest_s.as_secs_f64());
+            let left = self.provider.remove(&there, limit_s, tell).await?;
+            if left.is_empty() || Instant::now() >= deadline {
+                return Ok(left);
+            }
         }
     }
 
@@ -158,28 +175,17 @@ impl Fleet {
         }
         let tell = |what: String| self.reporter.note(format!("{}: {what}", self.name));
         loop {
-            let there = self
-                .provider
-                .discover(None, Some(self.tags.fleet.as_str()))
-                .await
-                .all_shown()
-                .map_err(|e| self.error(e))?;
-            if !there.is_empty() {
-                let left = self
-                    .provider
-                    .remove(&there, remove_limit_s(), &tell)
-                    .await
-                    .map_err(|e| self.error(e))?;
-                if !left.is_empty() {
-                    let what: Vec<String> = left
-                        .iter()
-                        .map(|(r, why)| format!("{} {} in {}: {why}", r.kind, r.id, r.region))
-                        .collect();
-                    return Err(CampaignError::Leftover {
-                        site: self.name.clone(),
-                        what: what.join("; "),
-                    });
-                }
+            let left = self.remove_shown(&tell).await;
+            let left = left.map_err(|e| self.error(e))?;
+            if !left.is_empty() {
+                let what: Vec<String> = left
+                    .iter()
+                    .map(|(r, why)| format!("{} {} in {}: {why}", r.kind, r.id, r.region))
+                    .collect();
+                return Err(CampaignError::Leftover {
+                    site: self.name.clone(),
+                    what: what.join("; "),
+                });
             }
             // an order whose answer was lost may have been carried out a moment ago
             let seen = self.observed().await?;
