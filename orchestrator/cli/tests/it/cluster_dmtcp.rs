@@ -461,9 +461,9 @@ fn a_program_is_restarted_from_deltas_that_each_node_made_on_storage_of_its_own(
         dmtcp("lab")
     );
     let on = stencil_on(
-        &ssh_site_with(2, AREAS, &openmpi),
+        &ssh_site_with(4, AREAS, &openmpi),
         Lab::builder()
-            .nodes(2)
+            .nodes(4)
             .scratch_mib(2048)
             .shared_mib(4096)
             .build(),
