@@ -10,7 +10,9 @@ use cvc_journal::spending;
 use cvc_journal::{Event, Lease};
 use cvc_sites::error::CampaignError;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use std::{
+    collections::HashSet,
     sync::atomic::Ordering,
     time::{Duration, Instant},
 };
@@ -31,7 +33,7 @@ fn remove_limit_s() -> f64 {
 }
 
 /// Time limit of a round of removal, after which the cloud is asked again what is there.
-const REMOVE_ROUND_S: f64 = 30.0;
+const REMOVE_ROUND: Duration = Duration::from_secs(30);
 
 /// Delay between queries for resources that may still appear.
 const TICK: Duration = Duration::from_secs(2);
@@ -95,16 +97,25 @@ impl Fleet {
         tell: &(dyn Fn(String) + Send + Sync),
     ) -> Result<Vec<(Resource, String)>, ProviderError> {
         let deadline = Instant::now() + Duration::from_secs_f64(remove_limit_s());
+        let said = Mutex::new(HashSet::new());
+        // a later round repeats what an earlier one said
+        let tell_once = |what: String| {
+            if said.lock().insert(what.clone()) {
+                tell(what);
+            }
+        };
         loop {
             let fleet = Some(self.tags.fleet.as_str());
             let there = self.provider.discover(None, fleet).await.all_shown()?;
             if there.is_empty() {
                 return Ok(Vec::new());
             }
-            let rest_s = deadline.saturating_duration_since(Instant::now());
-            let limit_s = REMOVE_ROUND_S.min(rest_s.as_secs_f64());
-            let left = self.provider.remove(&there, limit_s, tell).await?;
-            if left.is_empty() || Instant::now() >= deadline {
+            let begin = Instant::now();
+            let end = deadline.min(begin + REMOVE_ROUND);
+            let limit_s = end.saturating_duration_since(begin).as_secs_f64();
+            let left = self.provider.remove(&there, limit_s, &tell_once).await?;
+            // what is left before the time is up is refused for good
+            if left.is_empty() || Instant::now() < end || end == deadline {
                 return Ok(left);
             }
         }
