@@ -1,5 +1,8 @@
 //! The words of the index that are one of a few.
 
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use std::fmt;
+
 /// An enum whose variants are words in files.
 macro_rules! words {
     ($($(#[$doc:meta])* pub enum $Name:ident { $($(#[$variant_doc:meta])* $Variant:ident = $word:literal,)+ })+) => { $(
@@ -44,9 +47,6 @@ macro_rules! words {
         }
     )+ };
 }
-
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use std::fmt;
 
 words! {
     /// What became of a planned run, in the order of tables.

@@ -145,14 +145,7 @@ async fn an_attempt_that_is_lost_is_repeated_three_times_without_counting() {
     });
     let summary = bench.run().await;
     assert_eq!((summary.succeeded, bench.count("run-abandoned")), (1, 3));
-    assert!(
-        bench
-            .carried
-            .lock()
-            .begun
-            .iter()
-            .all(|task| task.attempt == 1)
-    );
+    assert!(bench.cost_no_attempt());
 
     let bench = one_point("repeats = 1\nretries = 0");
     bench.set(move |_, _| lost());

@@ -248,6 +248,12 @@ impl Bench {
         self.plan.points.iter().map(of_point).collect()
     }
 
+    /// Whether no run was begun as a second attempt: what was cut off or lost with its node costs none.
+    pub(crate) fn cost_no_attempt(&self) -> bool {
+        let carried = self.carried.lock();
+        carried.begun.iter().all(|task| task.attempt == 1)
+    }
+
     /// Whether something was reported.
     pub(crate) fn has_heard(&self, is_it: impl Fn(&Progress) -> bool) -> bool {
         self.heard.lock().iter().any(is_it)

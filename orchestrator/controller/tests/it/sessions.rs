@@ -44,14 +44,7 @@ async fn a_request_to_stop_at_once_cuts_the_run_off_and_it_loses_no_attempt() {
     *bench.stops.lock() = Arc::default();
     bench.set(|_, _| Course::Succeeds(1, 1.0));
     assert_eq!(bench.run().await.succeeded, 2);
-    assert!(
-        bench
-            .carried
-            .lock()
-            .begun
-            .iter()
-            .all(|task| task.attempt == 1)
-    );
+    assert!(bench.cost_no_attempt());
 }
 
 #[tokio::test(start_paused = true)]

@@ -31,14 +31,7 @@ async fn a_site_that_no_longer_works_is_given_up_and_the_next_session_tries_agai
     bench.set(|_, _| Course::Succeeds(1, 1.0));
     let summary = bench.run().await;
     assert_eq!(summary.succeeded, 6);
-    assert!(
-        bench
-            .carried
-            .lock()
-            .begun
-            .iter()
-            .all(|task| task.attempt == 1)
-    );
+    assert!(bench.cost_no_attempt());
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,12 +2,12 @@
 
 use super::{
     checker::{Checker, KnownHosts},
-    draft::{Draft, Tables},
     factor::{Entry, Factor, Value},
     model::{CheckpointSettings, ReportSettings, RunSettings, Site, TraceSettings},
     raw::{RawCheckpoint, RawRun},
     settings,
     spec::Spec,
+    tables::{Tables, with_grids},
 };
 use crate::{
     app::LoadedApp,
@@ -82,12 +82,19 @@ impl SmallCampaign {
             span: 0..0,
             values: values.into_iter().map(|value| (value, 0..0)).collect(),
         });
-        let draft = Draft {
+        let tables = Tables {
+            matrix: matrix.collect(),
+            ..Tables::default()
+        };
+        let spec = Spec {
             path: self.path,
             text: source.text.clone(),
             report: settings::report(&mut check, ReportSettings::default(), &self.name, &nowhere),
             name: self.name,
+            variant: None,
+            variants: Vec::new(),
             given: BTreeSet::new(),
+            unchanged: Vec::new(),
             description: String::new(),
             sites: IndexMap::from([(self.site_name, self.site)]),
             apps: IndexMap::from([(app_name, self.app)]),
@@ -96,15 +103,13 @@ impl SmallCampaign {
             trace: TraceSettings::default(),
             budget: None,
             predict: None,
-            tables: Tables {
-                matrix: matrix.collect(),
-                ..Tables::default()
-            },
+            grids: Vec::new(),
         };
-        let spec = draft.into_spec(&mut check, &DeTable::new());
-        match spec {
-            Some(spec) if errors.is_empty() => Ok(spec),
-            _ => Err(SourceErrors(errors)),
+        let spec = with_grids(&mut check, &DeTable::new(), spec, &tables);
+        if errors.is_empty() {
+            Ok(spec)
+        } else {
+            Err(SourceErrors(errors))
         }
     }
 }

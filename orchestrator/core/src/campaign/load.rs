@@ -3,7 +3,6 @@
 use super::{
     build::WrittenRule,
     checker::{Checker, KnownHosts, Place, is_name},
-    draft::{Draft, Groups, Tables},
     ec2_settings,
     factor::{self, Amount, Entry, Factor, Value, conditions_of},
     level,
@@ -12,6 +11,7 @@ use super::{
     raw::{RawCheckpoint, RawRun, RawSite, SECTIONS},
     settings,
     spec::Spec,
+    tables::{Groups, Tables, with_grids},
     variant,
 };
 use crate::app;
@@ -204,11 +204,14 @@ fn read(
     if !check.errors.is_empty() {
         return None;
     }
-    let draft = Draft {
+    let spec = Spec {
         path: source.path.clone(),
         text: source.text.clone(),
         name: name?,
+        variant: None,
+        variants: Vec::new(),
         given: given(table),
+        unchanged: Vec::new(),
         description,
         sites,
         apps,
@@ -218,9 +221,9 @@ fn read(
         report: report?,
         budget,
         predict,
-        tables,
+        grids: Vec::new(),
     };
-    draft.into_spec(&mut check, table)
+    Some(with_grids(&mut check, table, spec, &tables))
 }
 
 /// Keys of all sections, as in `run.repeats`.

@@ -8,7 +8,6 @@ mod cluster;
 mod cluster_settings;
 mod delta_settings;
 mod deltas;
-mod draft;
 mod ec2;
 mod ec2_names;
 mod ec2_settings;
@@ -28,6 +27,7 @@ mod schema;
 mod settings;
 mod spec;
 mod stages;
+mod tables;
 mod variant;
 
 pub use blocks::{Block, BlockKind, Blocks};

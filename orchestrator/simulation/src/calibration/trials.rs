@@ -8,25 +8,15 @@ use cvc_model::{
 };
 use cvc_prediction::holdout::judge;
 use cvc_prediction::predict::{
-    Calibration, Kind, Observation, PredictError, Predictor, Question, TrialError, ZoneRules,
-    error_offset,
+    Calibration, Kind, Observation, PredictError, Predictor, Question, TrialError,
+    WITH_KNOWN_COVERAGE, ZoneRules, error_offset,
 };
 use std::collections::BTreeSet;
 
-/// The quantities whose intervals come from the table; all others are made of them.
-const TABULATED: [Quantity; 11] = [
-    Quantity::Dtapp,
-    Quantity::Lb,
-    Quantity::Shmem,
-    Quantity::Headers,
-    Quantity::Image,
-    Quantity::Launchers,
-    Quantity::Aux,
-    Quantity::Stored,
-    Quantity::Coordination,
-    Quantity::Storage,
-    Quantity::Latency,
-];
+/// Whether the intervals of a quantity come from the table: those of all others, such as the file of an image, are made of them.
+fn is_tabulated(quantity: Quantity) -> bool {
+    quantity != Quantity::File && WITH_KNOWN_COVERAGE.contains(&quantity)
+}
 
 /// A prediction that was tried.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,7 +126,7 @@ pub fn errors_of(tried: &[Tried]) -> Vec<TrialError> {
     };
     tried
         .iter()
-        .filter(|t| TABULATED.contains(&t.quantity))
+        .filter(|t| is_tabulated(t.quantity))
         .filter_map(error)
         .collect()
 }

@@ -1,13 +1,12 @@
-//! A campaign whose sections are sound, before its names are looked up.
+//! The factor tables of a campaign whose sections are sound: looks up their names, and builds the grids.
 
 use super::{
     build::{self, Known, WrittenRule},
     checker::Checker,
     delta_settings,
-    ec2::Budget,
     factor::{BUILT_IN, Entry, Factor, Value},
     grid::Grid,
-    model::{CheckpointSettings, ReportSettings, RunSettings, Site, TraceSettings},
+    model::Site,
     predict::PredictSettings,
     predict_settings,
     spec::Spec,
@@ -17,7 +16,6 @@ use crate::{
     source::{Span, Step, key_span, span_of, suggestion},
 };
 use indexmap::IndexMap;
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 use toml::de::DeTable;
 
 /// The sites that a site was divided into, one for each instance type that it compares, by its name.
@@ -70,68 +68,35 @@ impl Tables {
     }
 }
 
-/// A campaign whose sections are sound.
-pub struct Draft {
-    pub path: PathBuf,
-    pub text: Arc<str>,
-    pub name: String,
-    pub given: BTreeSet<String>,
-    pub description: String,
-    pub sites: IndexMap<String, Site>,
-    pub apps: IndexMap<String, LoadedApp>,
-    pub run: RunSettings,
-    pub checkpoint: CheckpointSettings,
-    pub trace: TraceSettings,
-    pub report: ReportSettings,
-    pub budget: Option<Budget>,
-    pub predict: Option<PredictSettings>,
-    pub tables: Tables,
-}
-
-impl Draft {
-    /// Looks up all names and builds the grids; `table` has the positions of sections. The result counts only without an error.
-    pub fn into_spec(self, check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<Spec> {
-        let known = Known {
-            sites: &self.sites,
-            apps: &self.apps,
-            rules: &self.tables.rules,
-            checkpoint: &self.checkpoint,
-            trace: &self.trace,
-        };
-        let grids = grids(check, &known, &self.tables, table);
-        if check.errors.is_empty() {
-            let place =
-                |rest: &[Step<'_>]| span_of(table, &[&["checkpoint".into()], rest].concat());
-            delta_settings::require_series(check, &self.checkpoint, &grids, &place);
-        }
-        check_classes(check, &known, &self.tables);
-        check_rules(check, &known, &self.tables, self.predict.as_ref());
-        check_templates(check, &self.apps, &grids, &self.tables);
-        let spec = Spec {
-            path: self.path,
-            text: self.text,
-            name: self.name,
-            variant: None,
-            variants: Vec::new(),
-            given: self.given,
-            unchanged: Vec::new(),
-            description: self.description,
-            sites: self.sites,
-            apps: self.apps,
-            run: self.run,
-            checkpoint: self.checkpoint,
-            trace: self.trace,
-            report: self.report,
-            budget: self.budget,
-            predict: self.predict,
-            grids,
-        };
-        // Every point is looked at, so only when all the rest is sound.
-        if let Some(settings) = spec.predict.as_ref().filter(|_| check.errors.is_empty()) {
-            predict_settings::check_points(check, &spec, settings, key_span(table, "predict"));
-        }
-        Some(spec)
+/// Looks up all names of a campaign whose sections are sound, and builds its grids; `table` has the positions of sections. The result counts only
+/// without an error.
+pub fn with_grids(
+    check: &mut Checker<'_>,
+    table: &DeTable<'_>,
+    mut spec: Spec,
+    tables: &Tables,
+) -> Spec {
+    let known = Known {
+        sites: &spec.sites,
+        apps: &spec.apps,
+        rules: &tables.rules,
+        checkpoint: &spec.checkpoint,
+        trace: &spec.trace,
+    };
+    let grids = grids(check, &known, tables, table);
+    if check.errors.is_empty() {
+        let place = |rest: &[Step<'_>]| span_of(table, &[&["checkpoint".into()], rest].concat());
+        delta_settings::require_series(check, &spec.checkpoint, &grids, &place);
     }
+    check_classes(check, &known, tables);
+    check_rules(check, &known, tables, spec.predict.as_ref());
+    check_templates(check, &spec.apps, &grids, tables);
+    spec.grids = grids;
+    // Every point is looked at, so only when all the rest is sound.
+    if let Some(settings) = spec.predict.as_ref().filter(|_| check.errors.is_empty()) {
+        predict_settings::check_points(check, &spec, settings, key_span(table, "predict"));
+    }
+    spec
 }
 
 /// The matrix, then each extra point.
